@@ -33,6 +33,7 @@ class ProductScratch {
  public:
   void Reserve(size_t workers, size_t elems_per_worker);
   float* ForWorker(size_t worker) { return buffer_.data() + worker * per_worker_; }
+  size_t bytes() const { return buffer_.bytes(); }
 
  private:
   AlignedBuffer<float> buffer_;

@@ -1,0 +1,22 @@
+#include "kvant/eval/span.h"
+
+namespace kvant {
+
+Result<SpanTokens> CutSpan(std::span<const int32_t> text, const Span& span, std::optional<int32_t> bos) {
+  if (span.scored == 0) return Fail("a span must score at least 1 token");
+  if (span.end > text.size()) {
+    return Fail("the span ends at token {} but the text has only {} tokens", span.end, text.size());
+  }
+  if (span.scored > span.end || span.context > span.end - span.scored) {
+    return Fail("{} scored tokens after {} tokens of context do not fit before token {}: the span must end at token {} "
+                "or later", span.scored, span.context, span.end, span.scored + span.context);
+  }
+  SpanTokens cut;
+  cut.scored = span.scored;
+  if (bos) cut.tokens.push_back(*bos);
+  const auto fed = text.subspan(span.end - span.scored - span.context, span.context + span.scored);
+  cut.tokens.insert(cut.tokens.end(), fed.begin(), fed.end());
+  return cut;
+}
+
+}  // namespace kvant
