@@ -6,6 +6,7 @@
 #include "hwy/highway.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 #include "kvant/base/check.h"
@@ -85,45 +86,56 @@ HWY_INLINE I8 NibbleCodes(const uint8_t* qs, size_t eight) {
   return IntOfBytes((LoadBytes<8>(qs + 8 * (eight % 2)) >> (eight < 2 ? 0 : 4)) & kNibbles);
 }
 
-HWY_INLINE F8 Decode8(const BlockQ4_0* block, size_t eight, F8 scale) {
-  return Mul8(FloatOf(AddInt8(NibbleCodes(block->qs, eight), -8)), scale);
+// Eight number `eight` of the block at `bytes`. Fields are read at their offsets, not through a struct: a unit may
+// stand at an odd address, and copying a block first stalls on reading it back.
+template <class Block>
+HWY_INLINE F8 DecodeEight(const uint8_t* bytes, size_t eight, F8 scale, F8 minimum);
+
+template <>
+HWY_INLINE F8 DecodeEight<BlockQ4_0>(const uint8_t* bytes, size_t eight, F8 scale, F8 /*minimum*/) {
+  return Mul8(FloatOf(AddInt8(NibbleCodes(bytes + offsetof(BlockQ4_0, qs), eight), -8)), scale);
 }
-HWY_INLINE F8 Decode8(const BlockQ4_1* block, size_t eight, F8 scale) {
-  return Add8(Mul8(FloatOf(NibbleCodes(block->qs, eight)), scale), Set8(HalfAt(&block->m)));
+template <>
+HWY_INLINE F8 DecodeEight<BlockQ4_1>(const uint8_t* bytes, size_t eight, F8 scale, F8 minimum) {
+  return Add8(Mul8(FloatOf(NibbleCodes(bytes + offsetof(BlockQ4_1, qs), eight)), scale), minimum);
 }
-HWY_INLINE F8 Decode8(const BlockQ5_0* block, size_t eight, F8 scale) {
-  const I8 code = OrShifted4(NibbleCodes(block->qs, eight), Codes8<1>(block->qh + eight));
+template <>
+HWY_INLINE F8 DecodeEight<BlockQ5_0>(const uint8_t* bytes, size_t eight, F8 scale, F8 /*minimum*/) {
+  const I8 code = OrShifted4(NibbleCodes(bytes + offsetof(BlockQ5_0, qs), eight),
+                             Codes8<1>(bytes + offsetof(BlockQ5_0, qh) + eight));
   return Mul8(FloatOf(AddInt8(code, -16)), scale);
 }
-HWY_INLINE F8 Decode8(const BlockQ5_1* block, size_t eight, F8 scale) {
-  const I8 code = OrShifted4(NibbleCodes(block->qs, eight), Codes8<1>(block->qh + eight));
-  return Add8(Mul8(FloatOf(code), scale), Set8(HalfAt(&block->m)));
+template <>
+HWY_INLINE F8 DecodeEight<BlockQ5_1>(const uint8_t* bytes, size_t eight, F8 scale, F8 minimum) {
+  const I8 code = OrShifted4(NibbleCodes(bytes + offsetof(BlockQ5_1, qs), eight),
+                             Codes8<1>(bytes + offsetof(BlockQ5_1, qh) + eight));
+  return Add8(Mul8(FloatOf(code), scale), minimum);
 }
-HWY_INLINE F8 Decode8(const BlockQ8_0* block, size_t eight, F8 scale) {
-  return Mul8(FloatOf(IntOfSignedBytes(block->qs + 8 * eight)), scale);
+template <>
+HWY_INLINE F8 DecodeEight<BlockQ8_0>(const uint8_t* bytes, size_t eight, F8 scale, F8 /*minimum*/) {
+  return Mul8(FloatOf(IntOfSignedBytes(reinterpret_cast<const int8_t*>(bytes) + offsetof(BlockQ8_0, qs) + 8 * eight)),
+              scale);
 }
 
-template <class Block>
+template <class Block, bool kHasMinimum>
 struct BlockRow {
   static HWY_INLINE void Decode(const uint8_t* unit, const RowRange& range, float* out) {
-    size_t index = range.begin;
-    while (index < range.end) {
-      // Only bytes are read through it; a Block has alignment 2, so an odd stride is copied first.
-      Block block;
-      std::memcpy(&block, unit + index / kGgmlBlock * sizeof(Block), sizeof(Block));
-      const F8 scale = Set8(HalfAt(&block.d));
+    for (size_t index = range.begin; index < range.end;) {
+      const uint8_t* const bytes = unit + index / kGgmlBlock * sizeof(Block);
+      const F8 scale = Set8(HalfAt(bytes));
+      const F8 minimum = kHasMinimum ? Set8(HalfAt(bytes + sizeof(uint16_t))) : scale;
       const size_t from = index % kGgmlBlock / 8;
       if (from == 0 && range.end - index >= kGgmlBlock) {
-        Store8(Decode8(&block, 0, scale), out);
-        Store8(Decode8(&block, 1, scale), out + 8);
-        Store8(Decode8(&block, 2, scale), out + 16);
-        Store8(Decode8(&block, 3, scale), out + 24);
+        Store8(DecodeEight<Block>(bytes, 0, scale, minimum), out);
+        Store8(DecodeEight<Block>(bytes, 1, scale, minimum), out + 8);
+        Store8(DecodeEight<Block>(bytes, 2, scale, minimum), out + 16);
+        Store8(DecodeEight<Block>(bytes, 3, scale, minimum), out + 24);
         index += kGgmlBlock;
         out += kGgmlBlock;
         continue;
       }
       for (size_t eight = from; eight < 4 && index < range.end; ++eight, index += 8, out += 8) {
-        Store8(Decode8(&block, eight, scale), out);
+        Store8(DecodeEight<Block>(bytes, eight, scale, minimum), out);
       }
     }
   }
@@ -197,15 +209,15 @@ void DecodeUnitsOnTarget(const CodecSpec& spec, const UnitRun& run, float* out, 
     case CodecFamily::kAbsmax:
       return DecodeGrid<false>(spec, run, out, out_stride);
     case CodecFamily::kQ4_0:
-      return DecodeRows(BlockRow<BlockQ4_0>(), run, out, out_stride);
+      return DecodeRows(BlockRow<BlockQ4_0, false>(), run, out, out_stride);
     case CodecFamily::kQ4_1:
-      return DecodeRows(BlockRow<BlockQ4_1>(), run, out, out_stride);
+      return DecodeRows(BlockRow<BlockQ4_1, true>(), run, out, out_stride);
     case CodecFamily::kQ5_0:
-      return DecodeRows(BlockRow<BlockQ5_0>(), run, out, out_stride);
+      return DecodeRows(BlockRow<BlockQ5_0, false>(), run, out, out_stride);
     case CodecFamily::kQ5_1:
-      return DecodeRows(BlockRow<BlockQ5_1>(), run, out, out_stride);
+      return DecodeRows(BlockRow<BlockQ5_1, true>(), run, out, out_stride);
     case CodecFamily::kQ8_0:
-      return DecodeRows(BlockRow<BlockQ8_0>(), run, out, out_stride);
+      return DecodeRows(BlockRow<BlockQ8_0, false>(), run, out, out_stride);
     case CodecFamily::kDict3:
       return DecodeRows(Dict3Row(), run, out, out_stride);
   }
