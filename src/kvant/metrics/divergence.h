@@ -24,7 +24,7 @@ struct TokenDivergence {
 // Sums are f64 over f32 logits, rescaled to a running maximum, so any finite logits are safe. Bit-identical logits
 // give kl == 0.0 exactly; a constant added to all logits of one side gives kl of the order of 1e-15. The last bits
 // depend on where tiles are cut, so runs that are compared cut alike. Tiles of 512 to 4096 logits stay in L1/L2.
-// Cost: two std::exp per vocabulary entry, about 10 ns on one core.
+// Cost: two std::exp per vocabulary entry, together about 13 ns: 0.16 s for 256 positions of 49,152 logits on one core.
 class DivergenceAccumulator {
  public:
   static constexpr uint32_t kNoTarget = UINT32_MAX;
