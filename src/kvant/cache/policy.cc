@@ -166,16 +166,21 @@ std::string OverrideText(char side, const LayerOverride& override) {
 
 }  // namespace
 
+StreamPolicy Simplified(StreamPolicy policy) {
+  if (policy.format.codec == policy.exact) policy.window = policy.sinks = 0;
+  return policy;
+}
+
 StreamPolicy Policy::KeysOf(size_t layer, size_t layers) const {
   StreamPolicy stream{FormatFor(k, k_overrides, layer, layers), window, sinks, exact};
   if (order == ChannelOrder::kInterleaved) {
     stream.format.transforms.insert(stream.format.transforms.begin(), TransformKind::kInterleave);
   }
-  return stream;
+  return Simplified(std::move(stream));
 }
 
 StreamPolicy Policy::ValuesOf(size_t layer, size_t layers) const {
-  return {FormatFor(v, v_overrides, layer, layers), window, sinks, exact};
+  return Simplified({FormatFor(v, v_overrides, layer, layers), window, sinks, exact});
 }
 
 Result<Policy> ParsePolicy(std::string_view text) { return Parser(text).Parse(); }

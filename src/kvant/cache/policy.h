@@ -35,6 +35,10 @@ struct StreamPolicy {
   CodecSpec exact{CodecFamily::kF32};    // codec of window and sinks
 };
 
+// Without window and sinks where they would be stored as everything else is: one segment, so that an exact policy has
+// the same bits with and without them.
+StreamPolicy Simplified(StreamPolicy policy);
+
 struct Policy {
   std::string text;  // as given
   Format k;

@@ -98,8 +98,8 @@ TEST(Policy, HostileTextIsRefusedOrRoundTrips) {
       }
     }
     const auto policy = ParsePolicy(text);
-    if (policy) EXPECT_EQ(ToText(*policy), text);
-    if (!policy) EXPECT_FALSE(policy.error().message.empty());
+    EXPECT_EQ(policy ? ToText(*policy) : text, text);
+    EXPECT_TRUE(policy || !policy.error().message.empty());
   }
 }
 

@@ -38,9 +38,10 @@ void SiluProductRow(float* HWY_RESTRICT gate, const float* HWY_RESTRICT up, size
   const size_t lanes = hn::Lanes(d);
   const auto one = hn::Set(d, 1.0f);
   const auto silu_product = [&](hn::Vec<Tag> g, hn::Vec<Tag> u) {
-    // Beyond 87 the quotient is g or 0 to f32 precision already.
+    // Beyond 87 the quotient is g, below -87 it is less than 2e-36 in size and taken as 0.
     const auto minus_g = hn::Min(hn::Max(hn::Neg(g), hn::Set(d, -87.0f)), hn::Set(d, 87.0f));
-    return hn::Mul(hn::Div(g, hn::Add(one, Exp(minus_g))), u);
+    const auto silu = hn::Div(g, hn::Add(one, Exp(minus_g)));
+    return hn::Mul(hn::IfThenElseZero(hn::Ge(g, hn::Set(d, -87.0f)), silu), u);
   };
   size_t channel = 0;
   for (; channel + lanes <= width; channel += lanes) {
