@@ -17,6 +17,7 @@ constexpr int kSchemaVersion = 1;
 constexpr int kBusyTimeoutMs = 30000;
 constexpr int kSqliteNotADatabase = 26;
 constexpr int kSqliteCorrupt = 11;
+constexpr std::uintmax_t kSqliteHeaderBytes = 100;
 
 std::string ErrorText(const std::string& path, const SQLite::Exception& error) {
   switch (error.getErrorCode()) {
@@ -189,6 +190,11 @@ Result<ResultsStore> ResultsStore::Open(const std::string& path, OpenMode mode) 
   }
   if (mode == OpenMode::kMustExist && !std::filesystem::exists(path, ignored)) {
     return Fail("{}: no such results database; run an experiment first", path);
+  }
+  // SQLite takes a file of one byte for an empty database and would write over it.
+  const std::uintmax_t bytes = std::filesystem::file_size(path, ignored);
+  if (!ignored && bytes > 0 && bytes < kSqliteHeaderBytes) {
+    return Fail("{}: not a results database; name another file", path);
   }
   return Guarded(path, [&]() -> Result<ResultsStore> {
     const int flags = SQLite::OPEN_READWRITE | (mode == OpenMode::kCreate ? SQLite::OPEN_CREATE : 0);
