@@ -4,6 +4,9 @@
 #include <pcre2.h>
 
 #include <array>
+#include <utility>
+
+#include <fmt/ranges.h>
 
 #include "kvant/base/check.h"
 
@@ -44,17 +47,17 @@ struct FreeContext {
 
 struct Pattern {
   std::unique_ptr<pcre2_code, FreeCode> code;
-  bool jit = false;  // some systems forbid executable memory: then the same pattern is interpreted
+  bool jit = false;
 };
 
-Pattern Compile(const char* text) {
+Pattern Compile(const char* text, bool allow_jit) {
   int error = 0;
   PCRE2_SIZE where = 0;
   Pattern pattern;
   pattern.code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text), PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP,
                                    &error, &where, nullptr));
   KVANT_CHECK(pattern.code != nullptr);  // the table is ours
-  pattern.jit = pcre2_jit_compile(pattern.code.get(), PCRE2_JIT_COMPLETE) == 0;
+  pattern.jit = allow_jit && pcre2_jit_compile(pattern.code.get(), PCRE2_JIT_COMPLETE) == 0;
   return pattern;
 }
 
@@ -116,12 +119,12 @@ std::vector<std::string> SupportedPreTokenizers() {
   return names;
 }
 
-Result<PreTokenizer> PreTokenizer::Create(std::string_view name) {
+Result<PreTokenizer> PreTokenizer::Create(std::string_view name, bool allow_jit) {
   for (const TableLine& line : kTable) {
     if (line.name != name) continue;
     auto stages = std::make_unique<Stages>();
     for (const char* text : line.patterns) {
-      if (text != nullptr) stages->patterns.push_back(Compile(text));
+      if (text != nullptr) stages->patterns.push_back(Compile(text, allow_jit));
     }
     return PreTokenizer(std::move(stages));
   }

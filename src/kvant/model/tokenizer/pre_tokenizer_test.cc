@@ -87,6 +87,7 @@ std::vector<std::string> Gpt2ByHand(const std::string& text) {
 
 TEST(PreTokenizer, AgreesWithTheDefinitionWrittenByHand) {
   const PreTokenizer gpt2 = PreTokenizer::Create("gpt-2").value();
+  const PreTokenizer interpreted = PreTokenizer::Create("gpt-2", false).value();
   const PreTokenizer smollm = PreTokenizer::Create("smollm").value();
   const CounterRng rng(3);
   uint64_t draw = 0;
@@ -95,6 +96,7 @@ TEST(PreTokenizer, AgreesWithTheDefinitionWrittenByHand) {
     std::string text(rng.Below(draw++, 24), ' ');
     for (char& character : text) character = characters[rng.Below(draw++, characters.size())];
     ASSERT_EQ(Words(gpt2, text), Gpt2ByHand(text)) << text;
+    ASSERT_EQ(Words(interpreted, text), Gpt2ByHand(text)) << text;
     // smollm: digits alone, the stretches between them as texts of their own.
     std::vector<std::string> expected;
     std::string stretch;
@@ -116,10 +118,13 @@ TEST(PreTokenizer, AgreesWithTheDefinitionWrittenByHand) {
 }
 
 TEST(PreTokenizer, LongRunsAreOneWord) {
-  for (const char* run : {"a", " ", "!", "\n", "é", "\u3000"}) {
-    std::string text;
-    while (text.size() < 3000000) text += run;
-    EXPECT_EQ(Words("smollm", text), std::vector<std::string>{text}) << run;
+  for (const bool allow_jit : {true, false}) {
+    const PreTokenizer pre_tokenizer = PreTokenizer::Create("smollm", allow_jit).value();
+    for (const char* run : {"a", " ", "!", "\n", "é", "\u3000"}) {
+      std::string text;
+      while (text.size() < 3000000) text += run;
+      EXPECT_EQ(Words(pre_tokenizer, text), std::vector<std::string>{text}) << run;
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 #include "kvant/model/tokenizer/special_tokens.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 

@@ -1,4 +1,5 @@
 // Bytes of text per second on one core. KVANT_MODEL_SMOLLM2=model.gguf KVANT_TEXTS=folder tokenizer_bench
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 

@@ -1,8 +1,10 @@
 // Ids of other implementations: tests/parity/tokenizer (Hugging Face `tokenizers` 0.23.3) and llama.cpp's vocabulary
 // test files, found through KVANT_TEXTS.
 #include <cstdlib>
+#include <iterator>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -44,7 +46,7 @@ TEST_P(Parity, EveryCase) {
 
 INSTANTIATE_TEST_SUITE_P(Vocabularies, Parity,
                          ::testing::Values(std::pair("gpt2", "gpt-2"), std::pair("smollm2", "smollm")),
-                         [](const auto& info) { return std::string(info.param.first); });
+                         [](const auto& instance) { return std::string(instance.param.first); });
 
 TEST(GgmlVocabulary, Gpt2GivesTheListedIds) {
   const char* texts = std::getenv("KVANT_TEXTS");

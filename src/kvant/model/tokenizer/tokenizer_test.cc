@@ -1,6 +1,6 @@
 #include "kvant/model/tokenizer/tokenizer.h"
 
-#include <chrono>
+#include <ctime>
 #include <string>
 #include <vector>
 
@@ -207,16 +207,16 @@ TEST(Tokenizer, LongWordsTakeSeconds) {
     letters[index] = static_cast<char>('a' + rng.Below(index, 26));
   for (const std::string& word : {std::string(2000000, 'a'), letters, std::string(2000000, ' '),
                                   std::string(2000000, '\0'), std::string(2000000, '\x80')}) {
-    const auto start = std::chrono::steady_clock::now();
+    const std::clock_t start = std::clock();  // processor time: a busy machine does not count
     const auto ids = tokenizer.Encode(word);
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
     EXPECT_EQ(tokenizer.Decode(ids).value(), word);
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     constexpr double kLimit = 30;
 #else
     constexpr double kLimit = 2;
 #endif
-    EXPECT_LT(seconds.count(), kLimit);
+    EXPECT_LT(seconds, kLimit);
   }
 }
 
