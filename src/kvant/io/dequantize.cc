@@ -314,6 +314,7 @@ HWY_EXPORT(DequantizeRow);
 
 void DequantizeRow(GgmlType type, const std::byte* row, size_t elems, float* out) {
   KVANT_DCHECK(elems % Info(type).block_elems == 0);
+  if (elems == 0) return;  // row and out may be null
   HWY_DYNAMIC_DISPATCH(DequantizeRow)(type, reinterpret_cast<const uint8_t*>(row), elems, out);
 }
 

@@ -98,6 +98,7 @@ void Words(const std::byte* row, size_t elems, float* out) {
 
 void DequantizeRow(GgmlType type, const std::byte* row, size_t elems, float* out) {
   KVANT_CHECK(elems % Info(type).block_elems == 0);
+  if (elems == 0) return;  // row and out may be null
   switch (type) {
     case GgmlType::kF32:
       std::memcpy(out, row, elems * sizeof(float));

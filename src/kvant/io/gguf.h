@@ -11,8 +11,8 @@
 // Version 3 differs from 2 only in that it may be big-endian, which is refused here with a message.
 //
 // Everything that the file says is checked against its size before it is used: Open either gives a file whose every
-// tensor and value lies inside the mapping, or one sentence that names the file, the thing and the value. Opening
-// costs one pass over the metadata and no copies: 250,000 vocabulary strings take a few milliseconds.
+// tensor and value lies inside the mapping, or one sentence that names the file, the thing and the value. Opening is
+// one pass over the metadata without copies: 0.5 ms for SmolLM2's 49,152 tokens and as many merges.
 #pragma once
 
 #include <array>

@@ -47,7 +47,7 @@ Result<std::vector<float>> SafetensorsFile::Floats(std::string_view name) const 
                 tensor->dtype);
   }
   std::vector<float> values(tensor->elems);
-  if (!values.empty()) DequantizeRow(type, tensor->bytes.data(), values.size(), values.data());
+  DequantizeRow(type, tensor->bytes.data(), values.size(), values.data());
   return values;
 }
 

@@ -47,13 +47,14 @@ std::vector<std::byte> SmallFile() {
   Append<int32_t>(data, {-7});                    // I32, shape []
   Append<int64_t>(data, {int64_t{1} << 40, -1});  // I64
   Append<uint8_t>(data, {1});                     // BOOL
-  return FileOf(
-      R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},)"
-      R"("h\u0061lf":{"dtype":"F16","shape":[2],"data_offsets":[16,20]},)"
-      R"("b":{"shape":[1,2],"dtype":"BF16","data_offsets":[20,24]},"i":{"dtype":"I32","shape":[],"data_offsets":[24,28]},)"
-      R"("l":{"dtype":"I64","shape":[2],"data_offsets":[28,44]},"e":{"dtype":"F32","shape":[0,3],"data_offsets":[44,44]},)"
-      R"("t":{"dtype":"BOOL","shape":[1],"data_offsets":[44,45]}}   )",
-      data);
+  return FileOf(R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},)"
+                R"("h\u0061lf":{"dtype":"F16","shape":[2],"data_offsets":[16,20]},)"
+                R"("b":{"shape":[1,2],"dtype":"BF16","data_offsets":[20,24]},)"
+                R"("i":{"dtype":"I32","shape":[],"data_offsets":[24,28]},)"
+                R"("l":{"dtype":"I64","shape":[2],"data_offsets":[28,44]},)"
+                R"("e":{"dtype":"F32","shape":[0,3],"data_offsets":[44,44]},)"
+                R"("t":{"dtype":"BOOL","shape":[1],"data_offsets":[44,45]}}   )",
+                data);
 }
 
 // "" when it parses; the buffer has the exact size for the address sanitizer.
