@@ -29,6 +29,8 @@ CellRecord Cell(const ArmSpec& arm, const SpanSpec& span, uint64_t context, doub
     cell.tokens.ref_nll.push_back(2);
     cell.tokens.agree.push_back(token < 16 ? 0 : 1);
   }
+  cell.tokens.nll.pop_back();  // the last token has no target
+  cell.tokens.ref_nll.pop_back();
   FillFromTokens(&cell);
   const bool keys = arm.name == "k4";
   cell.bytes_k = keys ? 18 : 128;

@@ -16,6 +16,8 @@ CellRecord Cell(const std::string& arm, uint64_t end, uint64_t context, double k
     cell.tokens.ref_nll.push_back(1);
     cell.tokens.agree.push_back(1);
   }
+  cell.tokens.nll.pop_back();  // the last token has no target
+  cell.tokens.ref_nll.pop_back();
   FillFromTokens(&cell);
   return cell;
 }

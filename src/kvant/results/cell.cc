@@ -34,7 +34,8 @@ double CellRecord::bpv_v() const { return BitsPerValue(bytes_v, values_v); }
 void FillFromTokens(CellRecord* record) {
   const TokenValues& tokens = record->tokens;
   const size_t scored = tokens.kl.size();
-  KVANT_CHECK(tokens.nll.size() == scored && tokens.ref_nll.size() == scored && tokens.agree.size() == scored);
+  const size_t targets = scored == 0 ? 0 : scored - 1;
+  KVANT_CHECK(tokens.nll.size() == targets && tokens.ref_nll.size() == targets && tokens.agree.size() == scored);
   record->scored = scored;
   record->mean_kl = Mean(tokens.kl);
   record->p99_kl = Percentile(tokens.kl, 99);
@@ -47,9 +48,9 @@ void FillFromTokens(CellRecord* record) {
 
   size_t broken = 0;
   for (size_t token = 0; token < scored; ++token) {
-    const bool finite =
-        std::isfinite(tokens.kl[token]) && std::isfinite(tokens.nll[token]) && std::isfinite(tokens.ref_nll[token]);
-    broken += finite ? 0 : 1;
+    const bool loss_finite =
+        token >= targets || (std::isfinite(tokens.nll[token]) && std::isfinite(tokens.ref_nll[token]));
+    broken += std::isfinite(tokens.kl[token]) && loss_finite ? 0 : 1;
   }
   if (broken > 0) {
     record->status = CellStatus::kFailed;

@@ -27,7 +27,8 @@ bool SameCell(const CellKey& a, const CellKey& b);
 // "k4 (k=q4_0 v=f32), 1024 tokens before the span that ends at 2304"
 std::string Describe(const CellKey& key);
 
-// One value per scored token, in text order; all four have the same size. Losses in nats.
+// Per scored token, in text order. The last scored token has no target inside the span, so the losses (in nats) are one
+// shorter than the other two.
 struct TokenValues {
   std::vector<double> kl;       // KL(reference || arm)
   std::vector<double> nll;      // of the arm, for the token that follows

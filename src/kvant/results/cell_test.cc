@@ -23,8 +23,8 @@ TEST(Cell, BitsPerValueComeFromStoredBytes) {
 TEST(Cell, SummariesFollowFromTheTokens) {
   CellRecord record;
   record.tokens.kl = {0.0, 0.1, 0.2, 0.7};
-  record.tokens.nll = {1.0, 2.0, 3.0, 4.0};
-  record.tokens.ref_nll = {1.0, 1.0, 3.0, 3.0};
+  record.tokens.nll = {1.0, 2.5, 4.0};
+  record.tokens.ref_nll = {1.0, 2.0, 3.0};
   record.tokens.agree = {1, 1, 0, 1};
   FillFromTokens(&record);
   EXPECT_EQ(record.status, CellStatus::kOk);
@@ -41,7 +41,7 @@ TEST(Cell, SummariesFollowFromTheTokens) {
 TEST(Cell, WithoutFiniteTokensItFails) {
   CellRecord broken;
   broken.tokens.kl = {0.1, std::nan("")};
-  broken.tokens.nll = broken.tokens.ref_nll = {1.0, 1.0};
+  broken.tokens.nll = broken.tokens.ref_nll = {1.0};
   broken.tokens.agree = {1, 0};
   FillFromTokens(&broken);
   EXPECT_EQ(broken.status, CellStatus::kFailed);

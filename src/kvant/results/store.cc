@@ -158,9 +158,10 @@ Result<CellRecord> ReadCell(SQLite::Statement& row, const std::string& path) {
   VisitCellFields(record, [&](std::string_view, auto& field) { ReadField(row.getColumn(index++), &field); });
   record.status = row.getColumn(index++).getInt() == 0 ? CellStatus::kOk : CellStatus::kFailed;
   const uint64_t tokens = static_cast<uint64_t>(row.getColumn(index + 3).getBytes());
+  const uint64_t targets = tokens == 0 ? 0 : tokens - 1;
   const bool whole = ReadBlob(row.getColumn(index), tokens, &record.tokens.kl) &&
-                     ReadBlob(row.getColumn(index + 1), tokens, &record.tokens.nll) &&
-                     ReadBlob(row.getColumn(index + 2), tokens, &record.tokens.ref_nll) &&
+                     ReadBlob(row.getColumn(index + 1), targets, &record.tokens.nll) &&
+                     ReadBlob(row.getColumn(index + 2), targets, &record.tokens.ref_nll) &&
                      ReadBlob(row.getColumn(index + 3), tokens, &record.tokens.agree);
   if (!whole || (record.status == CellStatus::kOk && tokens != record.scored)) {
     return Fail("{}: the per-token values of cell '{}' have the wrong size; the file was changed, restore a copy", path,

@@ -32,6 +32,8 @@ CellRecord Cell(uint64_t ordinal) {
     cell.tokens.ref_nll.push_back(rng.Uniform(4 * token + 2));
     cell.tokens.agree.push_back(static_cast<uint8_t>(rng.Bits(4 * token + 3) & 1));
   }
+  cell.tokens.nll.pop_back();  // the last token has no target
+  cell.tokens.ref_nll.pop_back();
   FillFromTokens(&cell);
   cell.seconds = 1.0 / 3;
   cell.tokens_per_second = 1e300;

@@ -1,0 +1,150 @@
+// kvant eval: the cost of a few policies on one span, without an experiment file.
+#include <cmath>
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+
+#include "kvant/eval/divergence.h"
+#include "kvant/eval/prefill_run.h"
+#include "session.h"
+#include "verbs.h"
+
+namespace kvant {
+namespace {
+
+struct EvalArguments {
+  ModelArguments model;
+  std::string text;
+  std::vector<std::string> arms;
+  std::string reference = "k=f32 v=f32";
+  size_t context = 1024;
+  size_t score = 256;
+  size_t span_end = 0;  // 0: context + score
+  size_t chunk = kDefaultChunk;
+  bool json = false;
+};
+
+// NaN has no JSON form: null, as for an undefined number anywhere else.
+nlohmann::ordered_json Number(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
+}
+
+void PrintJson(const EvalArguments& arguments, const Policy& policy, const PrefillRun& run, const Divergence& divergence,
+               size_t span_end) {
+  nlohmann::ordered_json line;
+  line["arm"] = policy.text;
+  line["k"] = ToText(policy.k);
+  line["v"] = ToText(policy.v);
+  line["context"] = arguments.context;
+  line["span_end"] = span_end;
+  line["scored"] = run.scored;
+  line["mode"] = "prefill";
+  line["mean_kl"] = Number(divergence.MeanKl());
+  line["p99_kl"] = Number(divergence.P99Kl());
+  line["top1"] = Number(divergence.Top1());
+  line["ppl"] = Number(divergence.Ppl());
+  line["ref_ppl"] = Number(divergence.RefPpl());
+  line["bpv_k"] = BitsPerValue(run.bytes.k);
+  line["bpv_v"] = BitsPerValue(run.bytes.v);
+  line["bytes_k"] = run.bytes.k.total();
+  line["bytes_v"] = run.bytes.v.total();
+  line["seconds"] = run.seconds;
+  line["reference"] = arguments.reference;
+  line["chunk"] = arguments.chunk;
+  line["rows_exact"] = run.rows_exact;
+  line["rows_quantized"] = run.rows_quantized;
+  line["saturated"] = run.stats.saturated;
+  line["non_finite"] = run.stats.non_finite;
+  line["cache_hash"] = run.cache_hash;
+  // Policies and names may hold any bytes: what is not UTF-8 is replaced rather than thrown at.
+  std::puts(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  std::fflush(stdout);
+}
+
+void PrintRow(const Policy& policy, const PrefillRun& run, const Divergence& divergence) {
+  std::puts(fmt::format("{:<44} {:>7.4f} {:>7.4f} {:>10.6f} {:>9.4f} {:>7.2f} {:>9.4f} {:>8.2f}", policy.text,
+                        BitsPerValue(run.bytes.k), BitsPerValue(run.bytes.v), divergence.MeanKl(), divergence.P99Kl(),
+                        100 * divergence.Top1(), divergence.Ppl(), run.seconds)
+                .c_str());
+  if (run.stats.saturated + run.stats.non_finite > 0) {
+    std::puts(fmt::format("{:<44} warning: {} values saturated and {} were not finite, of {}", "", run.stats.saturated,
+                          run.stats.non_finite, run.stats.values)
+                  .c_str());
+  }
+  std::fflush(stdout);
+}
+
+Result<int> Eval(const EvalArguments& arguments, const Environment& environment) {
+  // All arms are checked before anything runs.
+  std::vector<Policy> policies;
+  for (const std::string& arm : arguments.arms) {
+    KVANT_ASSIGN_OR_RETURN(Policy policy, ParsePolicy(arm));
+    policies.push_back(std::move(policy));
+  }
+  KVANT_ASSIGN_OR_RETURN(const Policy reference_policy, ParsePolicy(arguments.reference));
+  KVANT_ASSIGN_OR_RETURN(LoadedModel loaded, LoadModel(arguments.model, environment));
+  const ModelConfig& config = loaded.model.config();
+  for (const Policy& policy : policies) KVANT_RETURN_IF_ERROR(Supports(policy, CacheShapes(config)));
+  KVANT_RETURN_IF_ERROR(Supports(reference_policy, CacheShapes(config)));
+  KVANT_ASSIGN_OR_RETURN(const std::string text, LoadText(arguments.text, environment.texts));
+  const std::vector<int32_t> tokens = loaded.tokenizer.Encode(text);
+  const size_t span_end = arguments.span_end == 0 ? arguments.context + arguments.score : arguments.span_end;
+  KVANT_ASSIGN_OR_RETURN(const SpanTokens span,
+                         CutSpan(tokens, {span_end, arguments.score, arguments.context}, loaded.bos));
+  if (span.tokens.size() > config.context_limit) {
+    std::fputs(fmt::format("kvant: warning: {} tokens are more than the {} that this model was trained for\n",
+                           span.tokens.size(), config.context_limit)
+                   .c_str(),
+               stderr);
+  }
+
+  ThreadPool pool(ThreadsOf(arguments.model.threads));
+  Transformer transformer(loaded.model, pool);
+  KVANT_ASSIGN_OR_RETURN(const PrefillRun reference, RunPrefill(transformer, reference_policy, span, arguments.chunk));
+  const auto scored = std::span(span.tokens).last(span.scored);
+  if (!arguments.json) {
+    std::puts(fmt::format("{} on {}: {} tokens scored before token {}, after {} of context; reference {}", config.name,
+                          arguments.text, arguments.score, span_end, arguments.context, arguments.reference)
+                  .c_str());
+    std::puts(fmt::format("{:<44} {:>7} {:>7} {:>10} {:>9} {:>7} {:>9} {:>8}", "arm", "K bits", "V bits", "mean KL",
+                          "p99 KL", "top-1 %", "ppl", "seconds")
+                  .c_str());
+  }
+  for (const Policy& policy : policies) {
+    KVANT_ASSIGN_OR_RETURN(const PrefillRun run, RunPrefill(transformer, policy, span, arguments.chunk));
+    KVANT_ASSIGN_OR_RETURN(const Divergence divergence,
+                           Compare(transformer, pool, reference.hidden.data(), run.hidden.data(), scored));
+    if (arguments.json) {
+      PrintJson(arguments, policy, run, divergence, span_end);
+    } else {
+      PrintRow(policy, run, divergence);
+    }
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddEval(CLI::App& app, const Environment& environment, Action& run) {
+  auto arguments = std::make_shared<EvalArguments>();
+  CLI::App* verb = app.add_subcommand("eval", "what a few policies cost on one span of a text");
+  AddModelArguments(*verb, arguments->model);
+  verb->add_option("-f,--text", arguments->text, "a text file or a known name (kvant doctor)")->required();
+  verb->add_option("--arm", arguments->arms, "a policy, e.g. \"k=q4_0 v=f32\"; may be given several times")
+      ->required()
+      ->take_all()
+      ->expected(1);
+  verb->add_option("--reference", arguments->reference, "the policy that arms are compared with")->capture_default_str();
+  const CLI::Range tokens(size_t{1}, size_t{1} << 31);
+  verb->add_option("--span-end", arguments->span_end, "token of the text before which the span ends (default: context + score)")
+      ->check(tokens);
+  verb->add_option("--score", arguments->score, "tokens scored: the last ones before --span-end")->check(tokens)->capture_default_str();
+  verb->add_option("--context", arguments->context, "tokens fed before the scored ones")
+      ->check(CLI::Range(size_t{0}, size_t{1} << 31))
+      ->capture_default_str();
+  verb->add_option("--chunk", arguments->chunk, "tokens of one prefill chunk")->check(CLI::Range(size_t{1}, size_t{65536}))->capture_default_str();
+  verb->add_flag("--json", arguments->json, "one JSON object a line and arm");
+  verb->callback([arguments, &environment, &run] { run = [=, &environment] { return Eval(*arguments, environment); }; });
+}
+
+}  // namespace kvant

@@ -1,0 +1,142 @@
+// kvant run: an experiment from its file to its verdict.
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "kvant/base/sha256.h"
+#include "kvant/experiment/runner.h"
+#include "kvant/report/csv.h"
+#include "kvant/report/table.h"
+#include "session.h"
+#include "verbs.h"
+
+namespace kvant {
+namespace {
+
+struct RunArguments {
+  std::string spec;
+  std::string model;  // overrides the spec's
+  std::string text;
+  std::string out;
+  size_t threads = 0;
+  bool smoke = false;
+  bool strict = false;
+};
+
+volatile std::sig_atomic_t interrupted = 0;
+
+// A line that is rewritten on a terminal; elsewhere a line every few seconds.
+class TerminalProgress : public ProgressSink {
+ public:
+  void Update(const ProgressUpdate& update) override {
+    const auto now = std::chrono::steady_clock::now();
+    const bool new_cell = update.what != what_;
+    if (!new_cell && now - last_ < (terminal_ ? std::chrono::milliseconds(200) : std::chrono::seconds(10))) return;
+    if (new_cell && !terminal_ && now - last_ < std::chrono::seconds(5)) return;
+    last_ = now;
+    what_ = update.what;
+    const auto left = static_cast<long>(update.seconds_left + 0.5);
+    const std::string line = fmt::format("cell {}/{}  {:.0f} tokens/s  {}:{:02} left  {}",
+                                         std::min(update.done_cells + 1, update.total_cells), update.total_cells,
+                                         update.tokens_per_second, left / 60, left % 60, update.what);
+    std::fputs(terminal_ ? fmt::format("\r\033[K{}", line).c_str() : fmt::format("{}\n", line).c_str(), stderr);
+  }
+  bool Cancelled() const override { return interrupted != 0; }
+  void Finish() const {
+    if (terminal_) std::fputs("\r\033[K", stderr);
+  }
+
+ private:
+  bool terminal_ = isatty(STDERR_FILENO) != 0;
+  std::string what_;
+  std::chrono::steady_clock::time_point last_{};
+};
+
+Result<std::string> ReadSpecFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::error_code ignored;
+  if (!file || std::filesystem::is_directory(path, ignored)) return Fail("{}: no experiment file can be read there", path);
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  if (file.bad()) return Fail("{}: reading failed", path);
+  return text;
+}
+
+Result<int> RunVerb(const RunArguments& arguments, const Environment& environment) {
+  KVANT_ASSIGN_OR_RETURN(const std::string spec_text, ReadSpecFile(arguments.spec));
+  KVANT_ASSIGN_OR_RETURN(ExperimentSpec spec, ParseExperiment(spec_text, arguments.spec));
+  if (!arguments.model.empty()) spec.model = arguments.model;
+  if (!arguments.text.empty()) spec.text = arguments.text;
+  if (arguments.smoke) spec = SmokeVariant(spec);
+
+  KVANT_ASSIGN_OR_RETURN(LoadedModel loaded, LoadModel({spec.model, arguments.threads}, environment));
+  KVANT_ASSIGN_OR_RETURN(const std::string text, LoadText(spec.text, environment.texts));
+  ExperimentInputs inputs;
+  inputs.tokens = loaded.tokenizer.Encode(text);
+  inputs.bos = loaded.bos;
+  KVANT_RETURN_IF_ERROR(CheckAgainstModel(spec, loaded.model.config(), inputs.tokens.size()));
+  KVANT_ASSIGN_OR_RETURN(inputs.model_hash, Sha256OfFile(loaded.path));
+  inputs.text_hash = Sha256Hex(std::as_bytes(std::span(text)));
+
+  const std::string folder = arguments.out.empty() ? "results/" + spec.name : arguments.out;
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return Fail("{}: the folder for results cannot be made: {}", folder, error.message());
+  KVANT_ASSIGN_OR_RETURN(ResultsStore store, ResultsStore::Open(folder + "/results.db", OpenMode::kCreate));
+
+  std::puts(fmt::format("{}{}: {}", spec.name, arguments.smoke ? " (smoke)" : "", spec.question).c_str());
+  std::puts(fmt::format("{} ({}), text {} of {} tokens; {} arms, {} spans, {} contexts\n", loaded.model.config().name,
+                        spec.model, spec.text, inputs.tokens.size(), spec.arms.size(), spec.spans.size(),
+                        spec.contexts.size())
+                .c_str());
+  std::fflush(stdout);
+  ThreadPool pool(ThreadsOf(arguments.threads));
+  Transformer transformer(loaded.model, pool);
+  TerminalProgress progress;
+  std::signal(SIGINT, [](int) { interrupted = 1; });
+  std::signal(SIGTERM, [](int) { interrupted = 1; });
+  const auto summary = RunExperiment(spec, spec_text, inputs, transformer, pool, store, progress);
+  progress.Finish();
+  if (!summary) return tl::unexpected<Error>(summary.error());
+  const std::string csv = folder + "/results.csv";
+  KVANT_RETURN_IF_ERROR(WriteTextFile(csv, CsvOfCells(spec.name, summary->cells)));
+  const auto places = fmt::format("{} (one row per cell)\n{}/results.db (per-token values too)", csv, folder);
+  if (summary->stopped) {
+    std::puts(fmt::format("Stopped with {} new cells kept; run the same command again to go on.\n{}", summary->new_cells, places)
+                  .c_str());
+    return kExitStopped;
+  }
+
+  std::puts(ResultsTable(spec, summary->cells).c_str());
+  for (const CellRecord& cell : summary->cells) {
+    if (cell.status == CellStatus::kFailed) std::puts(fmt::format("failed: {}: {}", Describe(cell.key), cell.reason).c_str());
+  }
+  const std::vector<BarVerdict> verdicts = JudgeBars(spec, summary->cells);
+  std::puts(VerdictText(verdicts).c_str());
+  std::puts(places.c_str());
+  if (summary->failed_cells > 0) return kExitFailure;
+  for (const BarVerdict& verdict : verdicts) {
+    if (arguments.strict && verdict.verdict != Verdict::kPass) return kExitBarNotMet;
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddRun(CLI::App& app, const Environment& environment, Action& run) {
+  auto arguments = std::make_shared<RunArguments>();
+  CLI::App* verb = app.add_subcommand("run", "an experiment from its file: measures, stores, judges; resumes where it was stopped");
+  verb->add_option("experiment", arguments->spec, "a TOML file such as experiments/keys-vs-values.toml")->required();
+  verb->add_option("-m,--model", arguments->model, "in place of the file's model");
+  verb->add_option("-f,--text", arguments->text, "in place of the file's text");
+  verb->add_option("-o,--out", arguments->out, "folder of results.db and results.csv (default: results/NAME)");
+  AddThreads(*verb, arguments->threads);
+  verb->add_flag("--smoke", arguments->smoke, "one tiny cell per arm, to see that everything works");
+  verb->add_flag("--strict", arguments->strict, "exit with 3 unless every bar is a PASS");
+  verb->callback([arguments, &environment, &run] { run = [=, &environment] { return RunVerb(*arguments, environment); }; });
+}
+
+}  // namespace kvant
