@@ -169,8 +169,8 @@ template <int B>
 BlockCodes MinMaxCodes(const float* x, uint16_t* scale_bits, uint16_t* minimum_bits) {
   constexpr float kTop = (1 << B) - 1;
   Range range = RangeOf(x, kGgmlBlock);
-  if (range.min == 0.0f)
-    range.min = *std::find(x, x + kGgmlBlock, 0.0f);          // the first zero's sign, as ggml's loop keeps
+  // The sign of the first zero, as ggml's loop keeps it; a vector minimum may return either.
+  if (range.min == 0.0f) range.min = *std::find(x, x + kGgmlBlock, 0.0f);
   const float scale = (range.max - range.min) / kTop + 0.0f;  // + 0: zeros of both signs give -0 - 0
   *scale_bits = FloatToHalf(scale);
   *minimum_bits = FloatToHalf(range.min);
