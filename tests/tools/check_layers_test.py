@@ -54,7 +54,8 @@ CASES = [
     ("src/kvant/io/contest.cc", "#include <gtest/gtest.h>\n", "GoogleTest is for"),
     ("src/kvant/results/toml_internal.h", "#include <toml++/toml.h>\n", None),
     ("src/kvant/results/spec.cc", '#include "kvant/results/toml_internal.h"\n', None),
-    ("src/kvant/results/spec.h", '#include "kvant/results/toml_internal.h"\n', "is for the .cc files of its own folder"),
+    ("src/kvant/results/spec.h", '#include "kvant/results/toml_internal.h"\n',
+     "is for the .cc files of its own folder"),
     ("src/kvant/report/x.cc", '#include "kvant/results/toml_internal.h"\n', "is for the .cc files of its own folder"),
     # What only the programs do.
     ("src/kvant/eval/x.cc", 'void F() {\n  std::printf("x");\n}\n', "x.cc:2: std::printf: the library never prints"),
