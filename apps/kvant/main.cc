@@ -10,8 +10,9 @@ int main(int argc, char** argv) {
   CLI::App app("kvant measures what each way of storing a KV cache costs on your model and your text.");
   app.set_version_flag("--version", std::string("kvant ") + kvant::kVersion);
   app.require_subcommand(1);
-  app.footer("Start with: kvant run experiments/keys-vs-values.toml\nEnvironment: KVANT_TEXTS (folder of texts), "
-             "KVANT_CACHE (default ~/.cache/kvant), KVANT_TARGET (SIMD target to force, see kvant doctor)");
+  app.footer(
+      "Start with: kvant run experiments/keys-vs-values.toml\nEnvironment: KVANT_TEXTS (folder of texts), "
+      "KVANT_CACHE (default ~/.cache/kvant), KVANT_TARGET (SIMD target to force, see kvant doctor)");
   kvant::Action run;
   kvant::AddRun(app, environment, run);
   kvant::AddEval(app, environment, run);

@@ -23,11 +23,12 @@ struct BenchArguments {
   static constexpr size_t kDefaultBenchChunk = 512;
 };
 
-void PrintRow(const BenchArguments& arguments, const PrefillBenchResult& result, const PrefillBenchRow& row, size_t threads) {
+void PrintRow(const BenchArguments& arguments, const PrefillBenchResult& result, const PrefillBenchRow& row,
+              size_t threads) {
   if (!arguments.json) {
-    std::puts(fmt::format("{:<32} {:>7} {:>9.3f} {:>7.1f} {:>10.1f} {:>8.1f} {:>9.1f} {:>8.3f}", arguments.arms[row.arm],
-                          row.depth, row.seconds, 100 * row.spread, row.tokens_per_second, row.gflop_per_second,
-                          100 * row.sgemm_share, row.time_ratio)
+    std::puts(fmt::format("{:<32} {:>7} {:>9.3f} {:>7.1f} {:>10.1f} {:>8.1f} {:>9.1f} {:>8.3f}",
+                          arguments.arms[row.arm], row.depth, row.seconds, 100 * row.spread, row.tokens_per_second,
+                          row.gflop_per_second, 100 * row.sgemm_share, row.time_ratio)
                   .c_str());
     return;
   }
@@ -72,7 +73,8 @@ Result<int> BenchPrefillVerb(const BenchArguments& arguments, const Environment&
                           loaded.model.config().name, pool.threads(), CpuModel(), ActiveTarget(), arguments.chunk,
                           arguments.repetitions)
                   .c_str());
-    std::puts(fmt::format("oneDNN sgemm, one caller per thread: {:.1f} GFLOP/s", result.sgemm_gflop_per_second).c_str());
+    std::puts(
+        fmt::format("oneDNN sgemm, one caller per thread: {:.1f} GFLOP/s", result.sgemm_gflop_per_second).c_str());
     std::puts(fmt::format("{:<32} {:>7} {:>9} {:>7} {:>10} {:>8} {:>9} {:>8}", "arm", "depth", "seconds", "+-%",
                           "tokens/s", "GFLOP/s", "% sgemm", "x first")
                   .c_str());
@@ -87,7 +89,8 @@ void AddBench(CLI::App& app, const Environment& environment, Action& run) {
   CLI::App* bench = app.add_subcommand("bench", "speed, as ratios within one run");
   bench->require_subcommand(1);
   auto arguments = std::make_shared<BenchArguments>();
-  CLI::App* verb = bench->add_subcommand("prefill", "a chunk of prompt at several depths, against sgemm and the first arm");
+  CLI::App* verb =
+      bench->add_subcommand("prefill", "a chunk of prompt at several depths, against sgemm and the first arm");
   AddModelArguments(*verb, arguments->model);
   verb->add_option("--arm", arguments->arms, "policies; the first is what the others are compared with")
       ->take_all()
@@ -97,8 +100,12 @@ void AddBench(CLI::App& app, const Environment& environment, Action& run) {
       ->delimiter(',')
       ->check(CLI::Range(size_t{0}, size_t{1} << 22))
       ->capture_default_str();
-  verb->add_option("--chunk", arguments->chunk, "tokens of the timed chunk")->check(CLI::Range(size_t{1}, size_t{65536}))->capture_default_str();
-  verb->add_option("--repetitions", arguments->repetitions, "of the whole round")->check(CLI::Range(1, 1000))->capture_default_str();
+  verb->add_option("--chunk", arguments->chunk, "tokens of the timed chunk")
+      ->check(CLI::Range(size_t{1}, size_t{65536}))
+      ->capture_default_str();
+  verb->add_option("--repetitions", arguments->repetitions, "of the whole round")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   verb->add_flag("--json", arguments->json, "one JSON object a line, arm and depth");
   verb->callback([arguments, &environment, &run] {
     run = [=, &environment] { return BenchPrefillVerb(*arguments, environment); };

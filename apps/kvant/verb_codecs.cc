@@ -47,7 +47,9 @@ Result<int> ListCodecs(const CodecsArguments& arguments) {
 void AddCodecs(CLI::App& app, const Environment&, Action& run) {
   auto arguments = std::make_shared<CodecsArguments>();
   CLI::App* verb = app.add_subcommand("codecs", "the formats that exist, with their stored bits per value");
-  verb->add_option("--head-dim", arguments->head_dim, "values of one head")->check(CLI::Range(1, 1024))->capture_default_str();
+  verb->add_option("--head-dim", arguments->head_dim, "values of one head")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
   verb->add_option("--kv-heads", arguments->kv_heads, "KV heads")->check(CLI::Range(1, 1024))->capture_default_str();
   verb->add_flag("--json", arguments->json, "one JSON object a line");
   verb->callback([arguments, &run] { run = [arguments] { return ListCodecs(*arguments); }; });

@@ -12,7 +12,8 @@ namespace {
 
 Result<int> Doctor(const Environment& environment) {
   std::string targets;
-  for (const std::string& target : SupportedTargets()) targets += fmt::format("{}{}", targets.empty() ? "" : ", ", target);
+  for (const std::string& target : SupportedTargets())
+    targets += fmt::format("{}{}", targets.empty() ? "" : ", ", target);
   std::puts(fmt::format("kvant {}", kVersion).c_str());
   std::puts(fmt::format("processor   {}", CpuModel()).c_str());
   std::puts(fmt::format("threads     {}", AvailableThreads()).c_str());

@@ -29,8 +29,8 @@ nlohmann::ordered_json Number(double value) {
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
 }
 
-void PrintJson(const EvalArguments& arguments, const Policy& policy, const PrefillRun& run, const Divergence& divergence,
-               size_t span_end) {
+void PrintJson(const EvalArguments& arguments, const Policy& policy, const PrefillRun& run,
+               const Divergence& divergence, size_t span_end) {
   nlohmann::ordered_json line;
   line["arm"] = policy.text;
   line["k"] = ToText(policy.k);
@@ -134,17 +134,24 @@ void AddEval(CLI::App& app, const Environment& environment, Action& run) {
       ->required()
       ->take_all()
       ->expected(1);
-  verb->add_option("--reference", arguments->reference, "the policy that arms are compared with")->capture_default_str();
+  verb->add_option("--reference", arguments->reference, "the policy that arms are compared with")
+      ->capture_default_str();
   const CLI::Range tokens(size_t{1}, size_t{1} << 31);
-  verb->add_option("--span-end", arguments->span_end, "token of the text before which the span ends (default: context + score)")
+  verb->add_option("--span-end", arguments->span_end,
+                   "token of the text before which the span ends (default: context + score)")
       ->check(tokens);
-  verb->add_option("--score", arguments->score, "tokens scored: the last ones before --span-end")->check(tokens)->capture_default_str();
+  verb->add_option("--score", arguments->score, "tokens scored: the last ones before --span-end")
+      ->check(tokens)
+      ->capture_default_str();
   verb->add_option("--context", arguments->context, "tokens fed before the scored ones")
       ->check(CLI::Range(size_t{0}, size_t{1} << 31))
       ->capture_default_str();
-  verb->add_option("--chunk", arguments->chunk, "tokens of one prefill chunk")->check(CLI::Range(size_t{1}, size_t{65536}))->capture_default_str();
+  verb->add_option("--chunk", arguments->chunk, "tokens of one prefill chunk")
+      ->check(CLI::Range(size_t{1}, size_t{65536}))
+      ->capture_default_str();
   verb->add_flag("--json", arguments->json, "one JSON object a line and arm");
-  verb->callback([arguments, &environment, &run] { run = [=, &environment] { return Eval(*arguments, environment); }; });
+  verb->callback(
+      [arguments, &environment, &run] { run = [=, &environment] { return Eval(*arguments, environment); }; });
 }
 
 }  // namespace kvant

@@ -59,7 +59,8 @@ class TerminalProgress : public ProgressSink {
 Result<std::string> ReadSpecFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::error_code ignored;
-  if (!file || std::filesystem::is_directory(path, ignored)) return Fail("{}: no experiment file can be read there", path);
+  if (!file || std::filesystem::is_directory(path, ignored))
+    return Fail("{}: no experiment file can be read there", path);
   std::string text(std::istreambuf_iterator<char>(file), {});
   if (file.bad()) return Fail("{}: reading failed", path);
   return text;
@@ -105,14 +106,16 @@ Result<int> RunVerb(const RunArguments& arguments, const Environment& environmen
   KVANT_RETURN_IF_ERROR(WriteTextFile(csv, CsvOfCells(spec.name, summary->cells)));
   const auto places = fmt::format("{} (one row per cell)\n{}/results.db (per-token values too)", csv, folder);
   if (summary->stopped) {
-    std::puts(fmt::format("Stopped with {} new cells kept; run the same command again to go on.\n{}", summary->new_cells, places)
+    std::puts(fmt::format("Stopped with {} new cells kept; run the same command again to go on.\n{}",
+                          summary->new_cells, places)
                   .c_str());
     return kExitStopped;
   }
 
   std::puts(ResultsTable(spec, summary->cells).c_str());
   for (const CellRecord& cell : summary->cells) {
-    if (cell.status == CellStatus::kFailed) std::puts(fmt::format("failed: {}: {}", Describe(cell.key), cell.reason).c_str());
+    if (cell.status == CellStatus::kFailed)
+      std::puts(fmt::format("failed: {}: {}", Describe(cell.key), cell.reason).c_str());
   }
   const std::vector<BarVerdict> verdicts = JudgeBars(spec, summary->cells);
   std::puts(VerdictText(verdicts).c_str());
@@ -128,7 +131,8 @@ Result<int> RunVerb(const RunArguments& arguments, const Environment& environmen
 
 void AddRun(CLI::App& app, const Environment& environment, Action& run) {
   auto arguments = std::make_shared<RunArguments>();
-  CLI::App* verb = app.add_subcommand("run", "an experiment from its file: measures, stores, judges; resumes where it was stopped");
+  CLI::App* verb =
+      app.add_subcommand("run", "an experiment from its file: measures, stores, judges; resumes where it was stopped");
   verb->add_option("experiment", arguments->spec, "a TOML file such as experiments/keys-vs-values.toml")->required();
   verb->add_option("-m,--model", arguments->model, "in place of the file's model");
   verb->add_option("-f,--text", arguments->text, "in place of the file's text");
@@ -136,7 +140,8 @@ void AddRun(CLI::App& app, const Environment& environment, Action& run) {
   AddThreads(*verb, arguments->threads);
   verb->add_flag("--smoke", arguments->smoke, "one tiny cell per arm, to see that everything works");
   verb->add_flag("--strict", arguments->strict, "exit with 3 unless every bar is a PASS");
-  verb->callback([arguments, &environment, &run] { run = [=, &environment] { return RunVerb(*arguments, environment); }; });
+  verb->callback(
+      [arguments, &environment, &run] { run = [=, &environment] { return RunVerb(*arguments, environment); }; });
 }
 
 }  // namespace kvant

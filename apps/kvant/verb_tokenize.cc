@@ -48,7 +48,8 @@ void AddTokenize(CLI::App& app, const Environment& environment, Action& run) {
   verb->add_option("-f,--text", arguments->text, "a text file or a known name (kvant doctor)")->required();
   verb->add_flag("--u32", arguments->u32, "raw little-endian 32-bit ids");
   verb->add_flag("--special", arguments->special, "special tokens written in the text become their ids");
-  verb->callback([arguments, &environment, &run] { run = [=, &environment] { return Tokenize(*arguments, environment); }; });
+  verb->callback(
+      [arguments, &environment, &run] { run = [=, &environment] { return Tokenize(*arguments, environment); }; });
 }
 
 }  // namespace kvant

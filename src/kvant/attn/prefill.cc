@@ -34,17 +34,17 @@ struct QueryBlock {
 // How one worker's scratch is divided. All strides are multiples of 16 values.
 struct BlockBuffers {
   size_t rows;
-  size_t q_dim;     // K head size
-  size_t out_dim;   // V head size
+  size_t q_dim;    // K head size
+  size_t out_dim;  // V head size
   size_t out_stride;
-  float* q;         // [rows][q_dim]
-  float* out;       // [rows][out_stride], unnormalised
-  float* maximum;   // [rows], base-2 scores
-  float* sum;       // [rows]
-  float* decoded;   // [kTile][q_dim]
-  float* keys;      // [q_dim][kTile]: the K tile, transposed
-  float* values;    // [kTile][out_stride]
-  float* scores;    // [16][kTile]
+  float* q;        // [rows][q_dim]
+  float* out;      // [rows][out_stride], unnormalised
+  float* maximum;  // [rows], base-2 scores
+  float* sum;      // [rows]
+  float* decoded;  // [kTile][q_dim]
+  float* keys;     // [q_dim][kTile]: the K tile, transposed
+  float* values;   // [kTile][out_stride]
+  float* scores;   // [16][kTile]
 
   static size_t Elems(size_t rows, size_t q_dim, size_t out_dim) {
     return BlockBuffers(nullptr, rows, q_dim, out_dim).end_;
@@ -305,8 +305,12 @@ std::vector<SegmentPair> CommonRefinement(const KvView& view) {
   std::vector<SegmentPair> pairs;
   for (const Segment& k : view.k.segments) {
     for (const Segment& v : view.v.segments) {
-      const SegmentPair pair{&k, &v, std::max(k.token_begin, v.token_begin), std::min(k.token_end, v.token_end),
-                             std::max(k.min_age, v.min_age), std::min(k.max_age, v.max_age)};
+      const SegmentPair pair{&k,
+                             &v,
+                             std::max(k.token_begin, v.token_begin),
+                             std::min(k.token_end, v.token_end),
+                             std::max(k.min_age, v.min_age),
+                             std::min(k.max_age, v.max_age)};
       if (pair.begin < pair.end && pair.min_age < pair.max_age) pairs.push_back(pair);
     }
   }

@@ -65,8 +65,13 @@ class Layer {
       const size_t tokens = std::min(chunks[turn % chunks.size()], problem_.tokens - done);
       k.Append(&k_[done * k_width], k_width, tokens, pool);
       v.Append(&v_[done * v_width], v_width, tokens, pool);
-      const AttentionItem item{{problem_.kv_heads, k.View(), v.View()}, &q_[done * q_width], q_width,
-                               &out[done * out_width], out_width, tokens, static_cast<int64_t>(done)};
+      const AttentionItem item{{problem_.kv_heads, k.View(), v.View()},
+                               &q_[done * q_width],
+                               q_width,
+                               &out[done * out_width],
+                               out_width,
+                               tokens,
+                               static_cast<int64_t>(done)};
       if (kernel == Kernel::kPrefill) {
         PrefillAttention(problem_.Shape(), std::span(&item, 1), pool, scratch);
       } else {
@@ -99,7 +104,8 @@ class Layer {
         float* row = &out[(query * problem_.q_heads + head) * problem_.v_dim];
         for (size_t token = 0; token <= query; ++token) {
           const float* v = &v_[(token * problem_.kv_heads + head / group) * problem_.v_dim];
-          for (size_t channel = 0; channel < problem_.v_dim; ++channel) row[channel] += scores[token] / total * v[channel];
+          for (size_t channel = 0; channel < problem_.v_dim; ++channel)
+            row[channel] += scores[token] / total * v[channel];
         }
       }
     }
@@ -131,11 +137,12 @@ class PrefillAttentionTest : public testing::Test {
 };
 
 TEST_F(PrefillAttentionTest, ErrsAtMostTwiceAsMuchAsPlainF32) {
-  for (const Problem& problem : {Problem{}, Problem{.q_heads = 1, .kv_heads = 1, .k_dim = 32, .v_dim = 32, .tokens = 140},
-                                 Problem{.q_heads = 8, .kv_heads = 1, .k_dim = 128, .v_dim = 128, .tokens = 150},
-                                 Problem{.q_heads = 4, .kv_heads = 4, .k_dim = 40, .v_dim = 72, .tokens = 131},
-                                 Problem{.q_heads = 2, .kv_heads = 1, .k_dim = 192, .v_dim = 128, .tokens = 60},
-                                 Problem{.q_heads = 2, .kv_heads = 2, .k_dim = 512, .v_dim = 256, .tokens = 20}}) {
+  for (const Problem& problem :
+       {Problem{}, Problem{.q_heads = 1, .kv_heads = 1, .k_dim = 32, .v_dim = 32, .tokens = 140},
+        Problem{.q_heads = 8, .kv_heads = 1, .k_dim = 128, .v_dim = 128, .tokens = 150},
+        Problem{.q_heads = 4, .kv_heads = 4, .k_dim = 40, .v_dim = 72, .tokens = 131},
+        Problem{.q_heads = 2, .kv_heads = 1, .k_dim = 192, .v_dim = 128, .tokens = 60},
+        Problem{.q_heads = 2, .kv_heads = 2, .k_dim = 512, .v_dim = 256, .tokens = 20}}) {
     const Layer layer(problem);
     const std::vector<float> exact = layer.Run({problem.tokens}, 1, Layer::Kernel::kReference);
     const double plain_error = MaxDifference(layer.Plain(), exact);
@@ -168,9 +175,10 @@ TEST_F(PrefillAttentionTest, EveryKeyCodecWithEveryValueCodec) {
 }
 
 TEST_F(PrefillAttentionTest, TransformsWindowsAndSinks) {
-  for (const char* policy : {"k=had+q4_0 v=had+q4_0", "k=had64+affine3/g32 v=had64+q8_0", "k=q4_0 v=f32 order=interleaved",
-                             "k=had+q4_0 v=q4_0 window=50 sinks=4 order=interleaved", "k=affine2/vector v=q5_1 window=128",
-                             "k=q8_0 v=had+affine4/head sinks=5 exact=f16", "k=q4_0 v=q4_0 window=1 exact=bf16"}) {
+  for (const char* policy :
+       {"k=had+q4_0 v=had+q4_0", "k=had64+affine3/g32 v=had64+q8_0", "k=q4_0 v=f32 order=interleaved",
+        "k=had+q4_0 v=q4_0 window=50 sinks=4 order=interleaved", "k=affine2/vector v=q5_1 window=128",
+        "k=q8_0 v=had+affine4/head sinks=5 exact=f16", "k=q4_0 v=q4_0 window=1 exact=bf16"}) {
     Problem problem{.tokens = 290, .policy = policy};
     const Layer layer(problem);
     const std::vector<float> exact = layer.Run({64}, 1, Layer::Kernel::kReference);

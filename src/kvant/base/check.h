@@ -6,9 +6,9 @@ namespace kvant {
 [[noreturn]] void CheckFailed(const char* file, int line, const char* text);
 }  // namespace kvant
 
-#define KVANT_CHECK(cond)                                             \
-  do {                                                                \
-    if (!(cond)) ::kvant::CheckFailed(__FILE__, __LINE__, #cond);     \
+#define KVANT_CHECK(cond)                                         \
+  do {                                                            \
+    if (!(cond)) ::kvant::CheckFailed(__FILE__, __LINE__, #cond); \
   } while (false)
 
 #ifdef NDEBUG

@@ -7,9 +7,9 @@
 namespace kvant {
 
 struct ProgressUpdate {
-  std::string what;            // the cell in flight, e.g. "k4, 1024 tokens before 9216"
-  size_t done_tokens = 0;      // of the whole run
-  size_t total_tokens = 0;     // of the whole run
+  std::string what;         // the cell in flight, e.g. "k4, 1024 tokens before 9216"
+  size_t done_tokens = 0;   // of the whole run
+  size_t total_tokens = 0;  // of the whole run
   size_t done_cells = 0;
   size_t total_cells = 0;
   double tokens_per_second = 0;

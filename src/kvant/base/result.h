@@ -36,8 +36,8 @@ tl::unexpected<Error> Fail(fmt::format_string<Args...> format, Args&&... args) {
   if (!tmp) return ::tl::unexpected<::kvant::Error>(tmp.error()); \
   lhs = std::move(*tmp)
 
-#define KVANT_RETURN_IF_ERROR(expr)                                                                    \
-  do {                                                                                                 \
-    auto kvant_status = (expr);                                                                        \
-    if (!kvant_status) return ::tl::unexpected<::kvant::Error>(std::move(kvant_status).error());       \
+#define KVANT_RETURN_IF_ERROR(expr)                                                              \
+  do {                                                                                           \
+    auto kvant_status = (expr);                                                                  \
+    if (!kvant_status) return ::tl::unexpected<::kvant::Error>(std::move(kvant_status).error()); \
   } while (false)

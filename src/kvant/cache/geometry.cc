@@ -18,8 +18,9 @@ Status Supports(const Policy& policy, const std::vector<LayerShape>& layers) {
       for (const int layer : override.layers) {
         const auto count = static_cast<int64_t>(layers.size());
         if (layer >= count || layer < -count) {
-          return Fail("policy \"{}\": {}[{}] names a layer that the model does not have: its attention layers are 0 to {}",
-                      policy.text, side, layer, count - 1);
+          return Fail(
+              "policy \"{}\": {}[{}] names a layer that the model does not have: its attention layers are 0 to {}",
+              policy.text, side, layer, count - 1);
         }
       }
     }

@@ -14,11 +14,18 @@ Policy Parse(const char* text) {
 // Published sizes: bits per value of ggml's types, and of affine groups (B + 32 / group).
 TEST(Geometry, BitsPerValueMatchPublishedSizes) {
   const std::vector<LayerShape> layers(2, LayerShape{4, 128, 128, 0});
-  for (const auto& [text, bits] : {std::pair{"k=q4_0 v=f32", 4.5}, {"k=q4_1 v=f32", 5.0}, {"k=q5_0 v=f32", 5.5},
-                                   {"k=q5_1 v=f32", 6.0}, {"k=q8_0 v=f32", 8.5}, {"k=f16 v=f32", 16.0},
-                                   {"k=affine2/g32 v=f32", 3.0}, {"k=affine4/g64 v=f32", 4.5},
-                                   {"k=affine3/head v=f32", 3.25}, {"k=absmax4/g32 v=f32", 4.5},
-                                   {"k=affine4/vector v=f32", 4.0625}, {"k=had+dict3 v=f32", 3.1875}}) {
+  for (const auto& [text, bits] : {std::pair{"k=q4_0 v=f32", 4.5},
+                                   {"k=q4_1 v=f32", 5.0},
+                                   {"k=q5_0 v=f32", 5.5},
+                                   {"k=q5_1 v=f32", 6.0},
+                                   {"k=q8_0 v=f32", 8.5},
+                                   {"k=f16 v=f32", 16.0},
+                                   {"k=affine2/g32 v=f32", 3.0},
+                                   {"k=affine4/g64 v=f32", 4.5},
+                                   {"k=affine3/head v=f32", 3.25},
+                                   {"k=absmax4/g32 v=f32", 4.5},
+                                   {"k=affine4/vector v=f32", 4.0625},
+                                   {"k=had+dict3 v=f32", 3.1875}}) {
     const CacheBytes bytes = PredictBytes(Parse(text), layers, 1000);
     EXPECT_DOUBLE_EQ(BitsPerValue(bytes.k), bits) << text;
     EXPECT_DOUBLE_EQ(BitsPerValue(bytes.v), 32.0) << text;

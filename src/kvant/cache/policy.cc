@@ -45,7 +45,8 @@ class Parser {
       if (equals == std::string_view::npos) {
         return Error(at, fmt::format("\"{}\" is not of the form key=value", text_.substr(at, end - at)));
       }
-      const Item item{text_.substr(at, equals), text_.substr(at + equals + 1, end - at - equals - 1), at, at + equals + 1};
+      const Item item{text_.substr(at, equals), text_.substr(at + equals + 1, end - at - equals - 1), at,
+                      at + equals + 1};
       if (item.value.empty()) return Error(item.value_at, fmt::format("{} has no value", item.key));
       KVANT_RETURN_IF_ERROR(Read(item));
       at = end;
@@ -102,8 +103,8 @@ class Parser {
     const char* end = item.value.data() + item.value.size();
     const auto parsed = std::from_chars(item.value.data(), end, out);
     if (parsed.ec != std::errc() || parsed.ptr != end || out > kMaxTokens) {
-      return Error(item.value_at, fmt::format("{} wants a number of tokens from 0 to {}, not \"{}\"", item.key, kMaxTokens,
-                                              item.value));
+      return Error(item.value_at, fmt::format("{} wants a number of tokens from 0 to {}, not \"{}\"", item.key,
+                                              kMaxTokens, item.value));
     }
     return {};
   }

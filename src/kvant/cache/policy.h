@@ -29,10 +29,10 @@ struct LayerOverride {
 
 // How one side of one layer is stored.
 struct StreamPolicy {
-  Format format;                         // transforms include kInterleave first when order is interleaved
-  size_t window = 0;                     // tokens
-  size_t sinks = 0;                      // tokens
-  CodecSpec exact{CodecFamily::kF32};    // codec of window and sinks
+  Format format;                       // transforms include kInterleave first when order is interleaved
+  size_t window = 0;                   // tokens
+  size_t sinks = 0;                    // tokens
+  CodecSpec exact{CodecFamily::kF32};  // codec of window and sinks
 };
 
 // Without window and sinks where they would be stored as everything else is: one segment, so that an exact policy has

@@ -13,8 +13,8 @@ Result<SequenceCache> SequenceCache::Create(const Policy& policy, const std::vec
   return cache;
 }
 
-void SequenceCache::Append(size_t layer, const float* k, size_t k_stride, const float* v, size_t v_stride, size_t tokens,
-                           ThreadPool& pool) {
+void SequenceCache::Append(size_t layer, const float* k, size_t k_stride, const float* v, size_t v_stride,
+                           size_t tokens, ThreadPool& pool) {
   layers_[layer].k.Append(k, k_stride, tokens, pool);
   layers_[layer].v.Append(v, v_stride, tokens, pool);
 }

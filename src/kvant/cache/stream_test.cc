@@ -71,7 +71,8 @@ TEST(KvStream, BytesEqualThePredictionAtEveryLength) {
 
 // Every token is visible to every later query exactly once, whatever the windows.
 TEST(KvStream, SegmentsShowEachTokenOnce) {
-  for (const char* text : {"k=q4_0 v=f32", "k=q4_0 v=f32 window=37", "k=q4_0 v=f32 sinks=9", "k=q8_0 v=f32 window=20 sinks=3"}) {
+  for (const char* text :
+       {"k=q4_0 v=f32", "k=q4_0 v=f32 window=37", "k=q4_0 v=f32 sinks=9", "k=q8_0 v=f32 window=20 sinks=3"}) {
     const auto policy = ParsePolicy(text);
     KvStream stream(policy->KeysOf(0, 1), kHeads, kDim);
     ThreadPool pool(1);
@@ -88,7 +89,8 @@ TEST(KvStream, SegmentsShowEachTokenOnce) {
         }
       }
       for (int64_t token = 0; token < 200; ++token) {
-        EXPECT_EQ(seen[static_cast<size_t>(token)], token <= query ? 1 : 0) << text << " query " << query << " token " << token;
+        EXPECT_EQ(seen[static_cast<size_t>(token)], token <= query ? 1 : 0)
+            << text << " query " << query << " token " << token;
       }
     }
   }

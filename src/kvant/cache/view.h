@@ -52,10 +52,12 @@ struct KvView {
 };
 
 // The units of `head` for tokens [token, token + count), which lie in one page of `segment`.
-inline UnitRun RunOf(const Segment& segment, size_t kv_heads, size_t head_dim, size_t head, int64_t token, size_t count) {
+inline UnitRun RunOf(const Segment& segment, size_t kv_heads, size_t head_dim, size_t head, int64_t token,
+                     size_t count) {
   const bool whole_vector = segment.codec.group == kGroupVector;
   const int64_t page = token / static_cast<int64_t>(kPageTokens);
-  const size_t slot = static_cast<size_t>(token % static_cast<int64_t>(kPageTokens)) + (whole_vector ? 0 : head * kPageTokens);
+  const size_t slot =
+      static_cast<size_t>(token % static_cast<int64_t>(kPageTokens)) + (whole_vector ? 0 : head * kPageTokens);
   UnitRun run;
   run.bytes = segment.pages[page - segment.first_page] + slot * segment.unit_bytes;
   run.stride_bytes = segment.unit_bytes;

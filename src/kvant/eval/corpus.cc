@@ -12,20 +12,69 @@ namespace {
 constexpr size_t kMaxTextBytes = size_t{1} << 30;
 constexpr std::string_view kPythonFolder = "/usr/lib/python3.11/";
 
-// Long, hand-written modules of different kinds; about 1.5 MB. Part of the text's definition: a change makes a new text.
+// Long, hand-written modules of different kinds; about 1.5 MB. Part of the text's definition: a change makes a new
+// text.
 constexpr std::array kPythonModules = {
-    "argparse.py",      "ast.py",        "asyncio/base_events.py", "asyncio/streams.py", "asyncio/tasks.py",
-    "bdb.py",           "calendar.py",   "codecs.py",              "collections/__init__.py", "configparser.py",
-    "csv.py",           "dataclasses.py", "datetime.py",           "difflib.py",         "dis.py",
-    "doctest.py",       "email/_header_value_parser.py", "enum.py", "fractions.py",      "ftplib.py",
-    "functools.py",     "heapq.py",      "http/client.py",         "http/server.py",     "imaplib.py",
-    "importlib/_bootstrap.py", "inspect.py", "ipaddress.py",       "json/encoder.py",    "logging/__init__.py",
-    "mailbox.py",       "multiprocessing/managers.py", "optparse.py", "pathlib.py",      "pdb.py",
-    "pickle.py",        "pickletools.py", "platform.py",           "plistlib.py",        "random.py",
-    "shutil.py",        "smtplib.py",    "socket.py",              "ssl.py",             "statistics.py",
-    "string.py",        "subprocess.py", "tarfile.py",             "tempfile.py",        "textwrap.py",
-    "threading.py",     "tokenize.py",   "traceback.py",           "turtle.py",          "typing.py",
-    "unittest/mock.py", "urllib/request.py", "uuid.py",            "xml/dom/minidom.py", "zipfile.py",
+    "argparse.py",
+    "ast.py",
+    "asyncio/base_events.py",
+    "asyncio/streams.py",
+    "asyncio/tasks.py",
+    "bdb.py",
+    "calendar.py",
+    "codecs.py",
+    "collections/__init__.py",
+    "configparser.py",
+    "csv.py",
+    "dataclasses.py",
+    "datetime.py",
+    "difflib.py",
+    "dis.py",
+    "doctest.py",
+    "email/_header_value_parser.py",
+    "enum.py",
+    "fractions.py",
+    "ftplib.py",
+    "functools.py",
+    "heapq.py",
+    "http/client.py",
+    "http/server.py",
+    "imaplib.py",
+    "importlib/_bootstrap.py",
+    "inspect.py",
+    "ipaddress.py",
+    "json/encoder.py",
+    "logging/__init__.py",
+    "mailbox.py",
+    "multiprocessing/managers.py",
+    "optparse.py",
+    "pathlib.py",
+    "pdb.py",
+    "pickle.py",
+    "pickletools.py",
+    "platform.py",
+    "plistlib.py",
+    "random.py",
+    "shutil.py",
+    "smtplib.py",
+    "socket.py",
+    "ssl.py",
+    "statistics.py",
+    "string.py",
+    "subprocess.py",
+    "tarfile.py",
+    "tempfile.py",
+    "textwrap.py",
+    "threading.py",
+    "tokenize.py",
+    "traceback.py",
+    "turtle.py",
+    "typing.py",
+    "unittest/mock.py",
+    "urllib/request.py",
+    "uuid.py",
+    "xml/dom/minidom.py",
+    "zipfile.py",
 };
 
 bool Exists(const std::string& path) {
@@ -38,7 +87,8 @@ bool IsUtf8WithoutNul(std::string_view text) {
     const auto lead = static_cast<unsigned char>(text[at]);
     size_t length = 1;
     if (lead == 0) return false;
-    if (lead >= 0x80) length = lead >= 0xf0 && lead <= 0xf4 ? 4 : lead >= 0xe0 && lead < 0xf0 ? 3 : lead >= 0xc2 && lead < 0xe0 ? 2 : 0;
+    if (lead >= 0x80)
+      length = lead >= 0xf0 && lead <= 0xf4 ? 4 : lead >= 0xe0 && lead < 0xf0 ? 3 : lead >= 0xc2 && lead < 0xe0 ? 2 : 0;
     if (length == 0 || at + length > text.size()) return false;
     for (size_t next = at + 1; next < at + length; ++next) {
       if ((static_cast<unsigned char>(text[next]) & 0xc0) != 0x80) return false;
@@ -61,7 +111,8 @@ Result<std::string> ReadText(const std::string& path) {
     if (got < 0) return Fail("{}: reading failed or the gzip data is damaged", path);
     if (got == 0) break;
     text.append(buffer, 0, static_cast<size_t>(got));
-    if (text.size() > kMaxTextBytes) return Fail("{}: is larger than 1 GiB; cut the part that you want to measure", path);
+    if (text.size() > kMaxTextBytes)
+      return Fail("{}: is larger than 1 GiB; cut the part that you want to measure", path);
   }
   // gzread ends quietly where a gzip file is cut off; closing tells.
   int status = Z_OK;
@@ -117,7 +168,8 @@ Result<std::string> LoadUnchecked(const std::string& name_or_path, const CorpusP
 
 const std::vector<KnownText>& KnownTexts() {
   static const std::vector<KnownText> texts = {
-      {"jargon", "the Jargon File 4.4.7 (public domain)", "install it with tools/setup demo (Debian package jargon-text)"},
+      {"jargon", "the Jargon File 4.4.7 (public domain)",
+       "install it with tools/setup demo (Debian package jargon-text)"},
       {"python-stdlib", "modules of Python 3.11's standard library: code",
        "install it with tools/setup demo (Debian package libpython3.11-stdlib)"},
       {"wikitext-2-test", "WikiText-2, raw test split",

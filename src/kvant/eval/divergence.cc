@@ -45,14 +45,16 @@ Result<Divergence> Compare(Transformer& transformer, ThreadPool& pool, const flo
     std::vector<DivergenceAccumulator> accumulators;
     for (size_t index = 0; index < positions; ++index) {
       const size_t next = begin + index + 1;
-      accumulators.emplace_back(next < scored ? static_cast<uint32_t>(scored_tokens[next]) : DivergenceAccumulator::kNoTarget);
+      accumulators.emplace_back(next < scored ? static_cast<uint32_t>(scored_tokens[next])
+                                              : DivergenceAccumulator::kNoTarget);
     }
     for (size_t first = 0; first < config.vocabulary; first += kVocabularyTile) {
       const size_t count = std::min(kVocabularyTile, config.vocabulary - first);
       transformer.Logits(hidden.data(), stride, 2 * positions, first, count, logits.data(), tile_stride);
       pool.For((positions + 7) / 8, [&](size_t task, size_t) {
         for (size_t index = task * 8; index < std::min(positions, (task + 1) * 8); ++index) {
-          accumulators[index].Add({&logits[index * tile_stride], count}, {&logits[(positions + index) * tile_stride], count});
+          accumulators[index].Add({&logits[index * tile_stride], count},
+                                  {&logits[(positions + index) * tile_stride], count});
         }
       });
     }

@@ -20,9 +20,9 @@ struct Divergence {
   std::vector<double> ref_nll;  // -log p_reference(next token)
 
   double MeanKl() const;
-  double P99Kl() const;   // linear interpolation
-  double Top1() const;    // share of agreements
-  double Ppl() const;     // exp(mean nll)
+  double P99Kl() const;  // linear interpolation
+  double Top1() const;   // share of agreements
+  double Ppl() const;    // exp(mean nll)
   double RefPpl() const;
 };
 

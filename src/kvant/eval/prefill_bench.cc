@@ -102,7 +102,8 @@ Result<PrefillBenchResult> BenchPrefill(Transformer& transformer, ThreadPool& po
     for (size_t row = 0; row < rows; ++row) {
       const size_t depth = options.depths[row / options.arms.size()];
       const Policy& policy = options.arms[row % options.arms.size()];
-      on_progress(fmt::format("repetition {} of {}: {} at depth {}", repetition + 1, options.repetitions, policy.text, depth));
+      on_progress(
+          fmt::format("repetition {} of {}: {} at depth {}", repetition + 1, options.repetitions, policy.text, depth));
       KVANT_ASSIGN_OR_RETURN(SequenceCache cache, FilledCache(policy, config, depth, pool));
       const StepRows step{&cache, tokens, nullptr, 0};
       const auto start = Clock::now();

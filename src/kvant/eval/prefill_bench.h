@@ -14,9 +14,9 @@
 namespace kvant {
 
 struct PrefillBenchOptions {
-  std::vector<Policy> arms;      // the first is what the others' times are compared with
-  std::vector<size_t> depths;    // tokens in the cache before the timed chunk
-  size_t chunk = 512;            // tokens timed
+  std::vector<Policy> arms;    // the first is what the others' times are compared with
+  std::vector<size_t> depths;  // tokens in the cache before the timed chunk
+  size_t chunk = 512;          // tokens timed
   size_t repetitions = 5;
 };
 
@@ -24,14 +24,14 @@ struct PrefillBenchOptions {
 struct PrefillBenchRow {
   size_t arm = 0;
   size_t depth = 0;
-  double seconds = 0;         // median of the chunk's time
-  double spread = 0;          // (max - min) / median
+  double seconds = 0;  // median of the chunk's time
+  double spread = 0;   // (max - min) / median
   double tokens_per_second = 0;
-  double flop = 0;            // of the chunk, see TrueFlop
+  double flop = 0;  // of the chunk, see TrueFlop
   double gflop_per_second = 0;
-  double sgemm_share = 0;     // median over repetitions of gflop_per_second / that repetition's sgemm rate
-  double time_ratio = 0;      // median over repetitions of this arm's time / the first arm's
-  size_t scratch_bytes = 0;   // activations and worker scratch
+  double sgemm_share = 0;    // median over repetitions of gflop_per_second / that repetition's sgemm rate
+  double time_ratio = 0;     // median over repetitions of this arm's time / the first arm's
+  size_t scratch_bytes = 0;  // activations and worker scratch
 };
 
 struct PrefillBenchResult {

@@ -24,13 +24,13 @@ using ChunkCallback = std::function<bool(size_t tokens_done)>;
 struct PrefillRun {
   AlignedBuffer<float> hidden;  // [scored][hidden_size], after the last norm
   size_t scored = 0;
-  CacheBytes bytes;             // stored when the last token is in
+  CacheBytes bytes;  // stored when the last token is in
   EncodeStats stats;
-  std::string cache_hash;       // SHA-256 of all stored bytes
+  std::string cache_hash;  // SHA-256 of all stored bytes
   // Rows that the queries of the scored tokens read, over both sides and all layers: in exact and in coded form.
   uint64_t rows_exact = 0;
   uint64_t rows_quantized = 0;
-  double seconds = 0;           // of the forward pass alone
+  double seconds = 0;  // of the forward pass alone
 };
 
 // Refuses unsupported policies by name before memory is allocated. Memory: the cache and one chunk's activations.

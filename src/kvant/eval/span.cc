@@ -8,8 +8,10 @@ Result<SpanTokens> CutSpan(std::span<const int32_t> text, const Span& span, std:
     return Fail("the span ends at token {} but the text has only {} tokens", span.end, text.size());
   }
   if (span.scored > span.end || span.context > span.end - span.scored) {
-    return Fail("{} scored tokens after {} tokens of context do not fit before token {}: the span must end at token {} "
-                "or later", span.scored, span.context, span.end, span.scored + span.context);
+    return Fail(
+        "{} scored tokens after {} tokens of context do not fit before token {}: the span must end at token {} "
+        "or later",
+        span.scored, span.context, span.end, span.scored + span.context);
   }
   SpanTokens cut;
   cut.scored = span.scored;

@@ -24,7 +24,8 @@ struct PlannedSpan {
   std::vector<PlannedCell> cells;  // still to be measured
 };
 
-CellKey KeyOf(const std::string& arm, const std::string& policy, const SpanSpec& span, uint64_t context, uint64_t chunk) {
+CellKey KeyOf(const std::string& arm, const std::string& policy, const SpanSpec& span, uint64_t context,
+              uint64_t chunk) {
   CellKey key;
   key.arm = arm;
   key.policy = policy;
@@ -48,8 +49,8 @@ class Runner {
         hash_(SpecHash(spec, {inputs.model_hash, inputs.text_hash})) {}
 
   Result<RunSummary> Run(const std::string& spec_text) {
-    KVANT_RETURN_IF_ERROR(store_.PutExperiment(
-        {hash_, spec_.name, inputs_.model_hash, inputs_.text_hash, spec_text, DateUtc()}));
+    KVANT_RETURN_IF_ERROR(
+        store_.PutExperiment({hash_, spec_.name, inputs_.model_hash, inputs_.text_hash, spec_text, DateUtc()}));
     KVANT_ASSIGN_OR_RETURN(const std::vector<PlannedSpan> plan, Plan());
     start_ = std::chrono::steady_clock::now();
     for (const PlannedSpan& span : plan) {
@@ -98,8 +99,9 @@ class Runner {
   }
 
   Status RunSpan(const PlannedSpan& planned) {
-    KVANT_ASSIGN_OR_RETURN(const SpanTokens tokens,
-                           CutSpan(inputs_.tokens, {planned.span.end, planned.span.length, planned.context}, inputs_.bos));
+    KVANT_ASSIGN_OR_RETURN(
+        const SpanTokens tokens,
+        CutSpan(inputs_.tokens, {planned.span.end, planned.span.length, planned.context}, inputs_.bos));
     KVANT_ASSIGN_OR_RETURN(const Policy reference_policy, ParsePolicy(spec_.reference));
     auto reference = Prefill(reference_policy, tokens, spec_.chunk, Label("reference", planned));
     if (summary_.stopped) return {};
@@ -221,8 +223,10 @@ Status CheckAgainstModel(const ExperimentSpec& spec, const ModelConfig& config, 
   for (const uint64_t context : spec.contexts) {
     for (const SpanSpec& span : spec.spans) {
       if (context + span.length <= config.context_limit) continue;
-      errors.push_back(fmt::format("{}: a context of {} tokens and a span of {} exceed the {} tokens that model {} was "
-                                   "trained for", spec.file_name, context, span.length, config.context_limit, config.name));
+      errors.push_back(
+          fmt::format("{}: a context of {} tokens and a span of {} exceed the {} tokens that model {} was "
+                      "trained for",
+                      spec.file_name, context, span.length, config.context_limit, config.name));
       break;
     }
   }
@@ -230,8 +234,9 @@ Status CheckAgainstModel(const ExperimentSpec& spec, const ModelConfig& config, 
   return {};
 }
 
-Result<RunSummary> RunExperiment(const ExperimentSpec& spec, const std::string& spec_text, const ExperimentInputs& inputs,
-                                 Transformer& transformer, ThreadPool& pool, ResultsStore& store, ProgressSink& progress) {
+Result<RunSummary> RunExperiment(const ExperimentSpec& spec, const std::string& spec_text,
+                                 const ExperimentInputs& inputs, Transformer& transformer, ThreadPool& pool,
+                                 ResultsStore& store, ProgressSink& progress) {
   return Runner(spec, inputs, transformer, pool, store, progress).Run(spec_text);
 }
 

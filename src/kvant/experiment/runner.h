@@ -41,7 +41,8 @@ struct RunSummary {
 // which is the reference again, as an identity arm and (with [floor]) in chunks of another size. A cell that fails is
 // recorded with its reason and the run goes on. Hidden states of the reference stay in memory for one span and context
 // and are recomputed when a run is continued. Call CheckAgainstModel first.
-Result<RunSummary> RunExperiment(const ExperimentSpec& spec, const std::string& spec_text, const ExperimentInputs& inputs,
-                                 Transformer& transformer, ThreadPool& pool, ResultsStore& store, ProgressSink& progress);
+Result<RunSummary> RunExperiment(const ExperimentSpec& spec, const std::string& spec_text,
+                                 const ExperimentInputs& inputs, Transformer& transformer, ThreadPool& pool,
+                                 ResultsStore& store, ProgressSink& progress);
 
 }  // namespace kvant

@@ -11,7 +11,7 @@ namespace kvant {
 
 struct KnownModel {
   std::string_view name;
-  std::string_view file;   // in the models folder
+  std::string_view file;  // in the models folder
   std::string_view about;
 };
 

@@ -61,7 +61,7 @@ TEST(ApplyRotary, TurnsHalfSplitPairs) {
   ApplyRotary({x.data(), 10, 1, 10}, 5, positions, table, pool);
   const double c0 = std::cos(700.0), s0 = std::sin(700.0);
   const double c1 = std::cos(700 * double{0.01f}), s1 = std::sin(700 * double{0.01f});
-  const double want[] = {1 * c0 - 3 * s0, 2 * c1 - 4 * s1, 3 * c0 + 1 * s0, 4 * c1 + 2 * s1, 9,
+  const double want[] = {1 * c0 - 3 * s0,  2 * c1 - 4 * s1, 3 * c0 + 1 * s0, 4 * c1 + 2 * s1, 9,
                          -1 * c0 - 2 * s0, 0 * c1 - 5 * s1, 2 * c0 - 1 * s0, 5 * c1 + 0 * s1, 7};
   for (size_t index = 0; index < x.size(); ++index) EXPECT_NEAR(x[index], want[index], 1e-5) << index;
 }

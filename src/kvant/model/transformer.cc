@@ -49,7 +49,8 @@ void Transformer::Step(std::span<const StepRows> batch) {
   for (const StepRows& rows : batch) {
     for (size_t index = 0; index < rows.tokens.size(); ++index, ++row) {
       if (rows.hidden == nullptr || index < rows.hidden_from) continue;
-      std::memcpy(rows.hidden + (index - rows.hidden_from) * config.hidden, normed.Row(row), config.hidden * sizeof(float));
+      std::memcpy(rows.hidden + (index - rows.hidden_from) * config.hidden, normed.Row(row),
+                  config.hidden * sizeof(float));
     }
   }
 }
@@ -78,8 +79,8 @@ void Transformer::Attend(size_t layer, std::span<const StepRows> batch) {
     const size_t tokens = rows.tokens.size();
     rows.cache->Append(layer, k.Row(row), k.stride, v.Row(row), v.stride, tokens, pool_);
     if (tokens > 0) {
-      items.push_back({rows.cache->View(layer), q.Row(row), q.stride, attended.Row(row), attended.stride, tokens,
-                       positions_[row]});
+      items.push_back(
+          {rows.cache->View(layer), q.Row(row), q.stride, attended.Row(row), attended.stride, tokens, positions_[row]});
     }
     row += tokens;
   }
@@ -106,8 +107,8 @@ void Transformer::FeedForward(size_t layer) {
   MatrixProduct({gate.data, gate.stride, rows_, gate.width}, std::span(&down, 1), pool_, product_scratch_);
 }
 
-void Transformer::Logits(const float* hidden, size_t hidden_stride, size_t rows, size_t first, size_t count, float* logits,
-                         size_t logits_stride) {
+void Transformer::Logits(const float* hidden, size_t hidden_stride, size_t rows, size_t first, size_t count,
+                         float* logits, size_t logits_stride) {
   const ProductTerm term = model_.weights().head.Term(logits, logits_stride, first, count);
   MatrixProduct({hidden, hidden_stride, rows, model_.config().hidden}, std::span(&term, 1), pool_, product_scratch_);
 }

@@ -17,8 +17,8 @@ namespace kvant {
 
 // The next tokens of one sequence.
 struct StepRows {
-  SequenceCache* cache = nullptr;     // its own policy; tokens are appended to it
-  std::span<const int32_t> tokens;    // ids below the vocabulary size
+  SequenceCache* cache = nullptr;   // its own policy; tokens are appended to it
+  std::span<const int32_t> tokens;  // ids below the vocabulary size
   // Where the final hidden states (after the last norm) of tokens [hidden_from, tokens.size()) go, [][hidden]; null
   // if none are wanted.
   float* hidden = nullptr;

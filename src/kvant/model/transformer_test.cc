@@ -105,7 +105,8 @@ TEST_P(ParityTest, LogitsForEveryChunkAndTarget) {
     ASSERT_TRUE(ForceTarget(target).has_value());
     ASSERT_EQ(ActiveTarget(), target);
     for (const size_t chunk : {kTokens, size_t{64}, size_t{7}, size_t{1}}) {
-      EXPECT_LE(MaxDifference(RunModel(loaded, "k=f32 v=f32", chunk).logits, want), 1e-3) << target << " chunk " << chunk;
+      EXPECT_LE(MaxDifference(RunModel(loaded, "k=f32 v=f32", chunk).logits, want), 1e-3)
+          << target << " chunk " << chunk;
     }
   }
 }
@@ -126,7 +127,8 @@ TEST_P(ParityTest, KeysAndValues) {
 std::string PolicyOfArm(const std::string& arm) {
   std::string format;
   std::string rest;
-  for (const auto& [prefix, text] : {std::pair{"affine4g32", "affine4/g32"}, {"q4_0", "q4_0"}, {"had_q4_0", "had+q4_0"}}) {
+  for (const auto& [prefix, text] :
+       {std::pair{"affine4g32", "affine4/g32"}, {"q4_0", "q4_0"}, {"had_q4_0", "had+q4_0"}}) {
     if (arm.starts_with(std::string(prefix) + "_")) {
       format = text;
       rest = arm.substr(std::string(prefix).size() + 1);

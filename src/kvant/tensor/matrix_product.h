@@ -14,11 +14,11 @@ namespace kvant {
 using ExpandRow = std::function<void(size_t row, float* out)>;
 
 struct ProductTerm {
-  ExpandRow expand;         // gives W, [columns][depth]
-  size_t columns = 0;       // rows of W = values of y per row of x
-  float* out = nullptr;     // y: [rows][columns], rows out_stride apart
+  ExpandRow expand;      // gives W, [columns][depth]
+  size_t columns = 0;    // rows of W = values of y per row of x
+  float* out = nullptr;  // y: [rows][columns], rows out_stride apart
   size_t out_stride = 0;
-  bool add = false;         // y += x * W^T (a residual stream) in place of y =
+  bool add = false;  // y += x * W^T (a residual stream) in place of y =
 };
 
 struct ProductInput {

@@ -36,10 +36,12 @@ struct Problem {
     if (add) {
       for (size_t row = 0; row < row_count; ++row) std::fill_n(&out[row * out_stride], columns, 1.0f);
     }
-    const ProductTerm term{.expand = [&](size_t row, float* values) {
-                             std::memcpy(values, &w[row * depth], depth * sizeof(float));
-                           },
-                           .columns = columns, .out = out.data(), .out_stride = out_stride, .add = add};
+    const ProductTerm term{
+        .expand = [&](size_t row, float* values) { std::memcpy(values, &w[row * depth], depth * sizeof(float)); },
+        .columns = columns,
+        .out = out.data(),
+        .out_stride = out_stride,
+        .add = add};
     MatrixProduct({padded.data(), stride, row_count, depth}, std::span(&term, 1), pool, scratch);
     std::vector<float> dense;
     for (size_t row = 0; row < row_count; ++row) {
@@ -61,8 +63,12 @@ TEST_F(MatrixProductTest, MatchesDoubleOnEveryTarget) {
   for (const std::string& target : SupportedTargets()) {
     ASSERT_TRUE(ForceTarget(target).has_value());
     ASSERT_EQ(ActiveTarget(), target);
-    for (const auto& [rows, columns, depth] : {std::tuple<size_t, size_t, size_t>{1, 1, 1}, {13, 33, 7}, {12, 32, 64},
-                                               {25, 100, 96}, {5, 16, 577}, {31, 65, 40}}) {
+    for (const auto& [rows, columns, depth] : {std::tuple<size_t, size_t, size_t>{1, 1, 1},
+                                               {13, 33, 7},
+                                               {12, 32, 64},
+                                               {25, 100, 96},
+                                               {5, 16, 577},
+                                               {31, 65, 40}}) {
       const Problem problem(rows, columns, depth);
       for (const bool add : {false, true}) {
         const std::vector<float> got = problem.Run(2, 0, rows, add);

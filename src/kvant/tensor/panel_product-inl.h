@@ -96,8 +96,8 @@ HWY_INLINE void TileProduct(const PanelOperands& op) {
     float* HWY_RESTRICT c = op.c + row * op.c_stride;
 #pragma GCC unroll 16
     for (size_t column = 0; column < kColumns; ++column) {
-      const V value = kStore == PanelStore::kAdd ? hn::Add(hn::LoadU(d, c + column * kLanes), sum[row][column])
-                                                 : sum[row][column];
+      const V value =
+          kStore == PanelStore::kAdd ? hn::Add(hn::LoadU(d, c + column * kLanes), sum[row][column]) : sum[row][column];
       hn::StoreU(value, d, c + column * kLanes);
     }
   }
@@ -151,7 +151,8 @@ HWY_INLINE void PackPanel(const float* HWY_RESTRICT src, size_t src_stride, size
   }
 #endif
   for (; k < depth; ++k) {
-    for (size_t column = 0; column < kPanelColumns; ++column) dst[k * dst_stride + column] = src[column * src_stride + k];
+    for (size_t column = 0; column < kPanelColumns; ++column)
+      dst[k * dst_stride + column] = src[column * src_stride + k];
   }
 }
 

@@ -30,7 +30,8 @@ Result<std::vector<float>> RotaryFrequencies(const GgufFile& file, size_t rotary
     KVANT_ASSIGN_OR_RETURN(const std::vector<float> divisors,
                            WeightLoader(file).Vector("rope_freqs.weight", frequencies.size()));
     for (size_t pair = 0; pair < frequencies.size(); ++pair) {
-      if (!(divisors[pair] > 0)) return Fail("{}: rope_freqs.weight[{}] is {}, not positive", file.path(), pair, divisors[pair]);
+      if (!(divisors[pair] > 0))
+        return Fail("{}: rope_freqs.weight[{}] is {}, not positive", file.path(), pair, divisors[pair]);
       frequencies[pair] /= divisors[pair];
     }
   }
@@ -77,12 +78,15 @@ Result<ModelConfig> ReadConfig(const GgufFile& file) {
   }
   for (const size_t head_dim : {k_head_dim, v_head_dim}) {
     if (head_dim % 8 != 0 || head_dim > kMaxHeadDim) {
-      return Fail("{}: head size {} is not supported: it must be a multiple of 8 up to {}", file.path(), head_dim, kMaxHeadDim);
+      return Fail("{}: head size {} is not supported: it must be a multiple of 8 up to {}", file.path(), head_dim,
+                  kMaxHeadDim);
     }
   }
   if (rotary_dim != k_head_dim) {
-    return Fail("{}: llama.rope.dimension_count is {} and the head size {}: partial rotation is not supported for "
-                "architecture llama", file.path(), rotary_dim, k_head_dim);
+    return Fail(
+        "{}: llama.rope.dimension_count is {} and the head size {}: partial rotation is not supported for "
+        "architecture llama",
+        file.path(), rotary_dim, k_head_dim);
   }
   if (!(config.norm_epsilon > 0) || !(rope_base > 0)) {
     return Fail("{}: norm epsilon {} and rope base {} must be positive", file.path(), config.norm_epsilon, rope_base);
@@ -98,8 +102,8 @@ Result<ModelConfig> ReadConfig(const GgufFile& file) {
   config.vocabulary = embedding->dims[1];
   config.tied_head = !file.HasTensor("output.weight");
   KVANT_ASSIGN_OR_RETURN(config.rotary_frequencies, RotaryFrequencies(file, rotary_dim, rope_base));
-  const AttentionConfig attention{q_heads, kv_heads, k_head_dim, v_head_dim, rotary_dim,
-                                  1.0f / std::sqrt(static_cast<float>(k_head_dim))};
+  const AttentionConfig attention{q_heads,    kv_heads,   k_head_dim,
+                                  v_head_dim, rotary_dim, 1.0f / std::sqrt(static_cast<float>(k_head_dim))};
   config.layers.assign(layers, {attention, ffn_width});
   return config;
 }
@@ -110,10 +114,13 @@ Result<LayerWeights> ReadLayer(const WeightLoader& load, const std::string& pref
   const size_t hidden = config.hidden;
   LayerWeights out;
   KVANT_ASSIGN_OR_RETURN(out.attention_norm, load.Vector(prefix + "attn_norm.weight", hidden));
-  KVANT_ASSIGN_OR_RETURN(out.q, load.HeadMatrix(prefix + "attn_q.weight", at.q_heads * at.k_head_dim, hidden, at.k_head_dim));
-  KVANT_ASSIGN_OR_RETURN(out.k, load.HeadMatrix(prefix + "attn_k.weight", at.kv_heads * at.k_head_dim, hidden, at.k_head_dim));
+  KVANT_ASSIGN_OR_RETURN(out.q,
+                         load.HeadMatrix(prefix + "attn_q.weight", at.q_heads * at.k_head_dim, hidden, at.k_head_dim));
+  KVANT_ASSIGN_OR_RETURN(out.k,
+                         load.HeadMatrix(prefix + "attn_k.weight", at.kv_heads * at.k_head_dim, hidden, at.k_head_dim));
   KVANT_ASSIGN_OR_RETURN(out.v, load.Matrix(prefix + "attn_v.weight", at.kv_heads * at.v_head_dim, hidden));
-  KVANT_ASSIGN_OR_RETURN(out.attention_out, load.Matrix(prefix + "attn_output.weight", hidden, at.q_heads * at.v_head_dim));
+  KVANT_ASSIGN_OR_RETURN(out.attention_out,
+                         load.Matrix(prefix + "attn_output.weight", hidden, at.q_heads * at.v_head_dim));
   KVANT_ASSIGN_OR_RETURN(out.ffn_norm, load.Vector(prefix + "ffn_norm.weight", hidden));
   KVANT_ASSIGN_OR_RETURN(out.gate, load.Matrix(prefix + "ffn_gate.weight", layer.ffn_width, hidden));
   KVANT_ASSIGN_OR_RETURN(out.up, load.Matrix(prefix + "ffn_up.weight", layer.ffn_width, hidden));
@@ -134,7 +141,8 @@ Result<ModelWeights> ReadWeights(const GgufFile& file, const ModelConfig& config
     const std::string prefix = fmt::format("blk.{}.", layer);
     // Biases change the result; a family that has them is another architecture.
     for (const char* bias : {"attn_q.bias", "attn_k.bias", "attn_v.bias"}) {
-      if (load.Has(prefix + bias)) return Fail("{}: {}{} is not supported for architecture llama", file.path(), prefix, bias);
+      if (load.Has(prefix + bias))
+        return Fail("{}: {}{} is not supported for architecture llama", file.path(), prefix, bias);
     }
     KVANT_ASSIGN_OR_RETURN(LayerWeights read, ReadLayer(load, prefix, config, config.layers[layer]));
     weights.layers.push_back(std::move(read));
