@@ -137,7 +137,8 @@ class Setup(unittest.TestCase):
 
     def test_missing_package_lists_are_fetched_for_the_text(self):
         text = self.without_documentation()
-        self.stand_in("apt-get", RECORD + 'case "$*" in *update*) : > "$LISTS" ;; *download*) [ -e "$LISTS" ] || exit 100\n'
+        self.stand_in("apt-get", RECORD + 'case "$*" in *update*) : > "$LISTS" ;;\n'
+                                          '*download*) [ -e "$LISTS" ] || exit 100\n'
                                           'echo archive > jargon-text_4.4.7-3.1_all.deb ;; esac\n')
         code, err, calls = self.run_setup("demo", LISTS=str(self.root / "lists"))
         self.assertEqual(code, 0, err)
