@@ -42,12 +42,14 @@ target_include_directories(kvant_options INTERFACE "${CMAKE_SOURCE_DIR}/src")
 # -ffp-contract=off everywhere: a product and a sum are fused only where the source says MulAdd, so
 # the same source gives the same bits in every file and for every SIMD target that has an FMA.
 target_compile_options(kvant_options INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -ffp-contract=off)
-# Three kernel targets are compiled: the x86-64 baseline (SSE2), AVX2 and AVX-512 (AVX3).
+# Three kernel targets are compiled: AVX-512 (AVX3), AVX2, and one lane at a time (SCALAR) for every older x86-64 CPU;
+# Highway 1.0.3 has no SSE2 target. HWY_BROKEN_EMU128 makes its fallback SCALAR with every compiler, as it is with GCC
+# before 12.3 (so also in Debian's libhwy, which names the supported targets); else others would compile EMU128.
 if(KVANT_SCALAR)
   target_compile_definitions(kvant_options INTERFACE HWY_COMPILE_ONLY_SCALAR KVANT_SCALAR)
 else()
   target_compile_definitions(kvant_options INTERFACE
-    "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4|HWY_AVX3_DL)")
+    "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4|HWY_AVX3_DL)" HWY_BROKEN_EMU128=1)
 endif()
 if(KVANT_WERROR)
   target_compile_options(kvant_options INTERFACE -Werror)

@@ -54,7 +54,7 @@ class Layer {
     KvStream k(policy->KeysOf(0, 1), problem_.kv_heads, problem_.k_dim);
     KvStream v(policy->ValuesOf(0, 1), problem_.kv_heads, problem_.v_dim);
     ThreadPool pool(threads);
-    PrefillScratch scratch;
+    WorkerScratch scratch;
     const size_t q_width = problem_.q_heads * problem_.k_dim;
     const size_t out_width = problem_.q_heads * problem_.v_dim;
     const size_t k_width = problem_.kv_heads * problem_.k_dim;
@@ -236,7 +236,7 @@ TEST_F(PrefillAttentionTest, OneHotAttentionReturnsTheStoredValue) {
   const std::vector<float> values = Normals(kTokens * kDim, 3, 1);
   k.Append(keys.data(), kDim, kTokens, pool);
   v.Append(values.data(), kDim, kTokens, pool);
-  PrefillScratch scratch;
+  WorkerScratch scratch;
   for (const size_t chosen : {0, 17, 99}) {
     std::vector<float> q(&keys[chosen * kDim], &keys[(chosen + 1) * kDim]);
     for (float& value : q) value *= 100.0f;
@@ -261,7 +261,7 @@ TEST_F(PrefillAttentionTest, LargeKeysStayFinite) {
   for (float& value : keys) value *= 900.0f;
   k.Append(keys.data(), kDim, 200, pool);
   v.Append(Normals(200 * kDim, 5, 1).data(), kDim, 200, pool);
-  PrefillScratch scratch;
+  WorkerScratch scratch;
   std::vector<float> out(200 * kDim);
   const AttentionItem item{{1, k.View(), v.View()}, keys.data(), kDim, out.data(), kDim, 200, 0};
   PrefillAttention({1, 0.125f}, std::span(&item, 1), pool, scratch);

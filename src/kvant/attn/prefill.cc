@@ -319,13 +319,8 @@ std::vector<SegmentPair> CommonRefinement(const KvView& view) {
 
 }  // namespace
 
-void PrefillScratch::Reserve(size_t workers, size_t elems_per_worker) {
-  per_worker_ = elems_per_worker;
-  buffer_.Reserve(workers * elems_per_worker);
-}
-
 void PrefillAttention(const AttentionShape& shape, std::span<const AttentionItem> items, ThreadPool& pool,
-                      PrefillScratch& scratch) {
+                      WorkerScratch& scratch) {
   std::vector<std::vector<SegmentPair>> pairs;
   std::vector<QueryBlock> blocks;
   size_t elems = 0;

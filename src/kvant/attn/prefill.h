@@ -5,21 +5,9 @@
 
 #include "kvant/attn/params.h"
 #include "kvant/base/parallel.h"
-#include "kvant/tensor/aligned_buffer.h"
+#include "kvant/tensor/worker_scratch.h"
 
 namespace kvant {
-
-// Scratch of all workers, kept between calls: one decoded tile of K and V, and the state of one block of queries.
-class PrefillScratch {
- public:
-  void Reserve(size_t workers, size_t elems_per_worker);
-  float* ForWorker(size_t worker) { return buffer_.data() + worker * per_worker_; }
-  size_t bytes() const { return buffer_.bytes(); }
-
- private:
-  AlignedBuffer<float> buffer_;
-  size_t per_worker_ = 0;
-};
 
 // item.out = softmax(score_scale * q k^T) v per query, over the tokens that the view shows it; zeros if it shows none.
 //
@@ -30,6 +18,6 @@ class PrefillScratch {
 // Preconditions: q_heads % kv_heads == 0; head sizes are multiples of 8; rows of q and out do not overlap.
 // Cost: 2 * (k.head_dim + v.head_dim) FLOP and one exponential per visible (query head, token) pair.
 void PrefillAttention(const AttentionShape& shape, std::span<const AttentionItem> items, ThreadPool& pool,
-                      PrefillScratch& scratch);
+                      WorkerScratch& scratch);
 
 }  // namespace kvant

@@ -2,6 +2,8 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -81,6 +83,58 @@ TEST(ThreadPool, RunsEveryTaskOnceOnEveryCall) {
       });
       for (const std::atomic<int>& count : runs) EXPECT_EQ(count.load(), 1);
     }
+  }
+}
+
+// Loops so short that many workers wake when nothing is left to do: a worker that mixed up two loops would call a body
+// that is gone or write to freed memory. The sanitizers see what the values do not.
+TEST(ThreadPool, ManyTinyLoopsKeepApart) {
+  for (size_t threads = 1; threads <= 8; ++threads) {
+    ThreadPool pool(threads);
+    constexpr size_t kLoops = 300;
+    for (size_t loop = 0; loop < kLoops; ++loop) {
+      const size_t tasks = 2 + loop % 5;
+      // Plain values: For orders what tasks write before what comes after it.
+      const auto written = std::make_unique<size_t[]>(tasks);
+      pool.For(tasks, [&written, loop](size_t task, size_t) { written[task] += loop * 8 + task + 1; });
+      for (size_t task = 0; task < tasks; ++task) ASSERT_EQ(written[task], loop * 8 + task + 1) << threads;
+    }
+  }
+}
+
+// Whether its workers still look for a first loop, have just left one, or sleep.
+TEST(ThreadPool, EndsWhateverItsWorkersDo) {
+  for (size_t threads = 1; threads <= 8; ++threads) {
+    for (int times = 0; times < 20; ++times) {
+      ThreadPool pool(threads);
+      std::atomic<size_t> runs = 0;
+      if (times % 2 == 1) pool.For(3, [&](size_t, size_t) { ++runs; });
+      EXPECT_EQ(runs.load(), times % 2 == 1 ? 3u : 0u);
+    }
+  }
+}
+
+TEST(ThreadPoolDeathTest, RefusesALoopInsideALoop) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  for (const size_t threads : {1, 2}) {
+    EXPECT_DEATH(
+        {
+          ThreadPool pool(threads);
+          pool.For(2, [&](size_t, size_t) { pool.For(1, [](size_t, size_t) {}); });
+        },
+        "parallel.cc");
+  }
+}
+
+TEST(ThreadPoolDeathTest, ABodyThatThrowsEndsTheProgram) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  for (const size_t threads : {1, 2}) {
+    EXPECT_DEATH(
+        {
+          ThreadPool pool(threads);
+          pool.For(2, [](size_t, size_t) { throw std::runtime_error("from a body"); });
+        },
+        "from a body");
   }
 }
 

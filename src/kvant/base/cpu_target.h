@@ -8,7 +8,7 @@
 
 namespace kvant {
 
-// Compiled targets that this CPU supports, best first, e.g. {"AVX3", "AVX2", "SSE2"}.
+// Compiled targets that this CPU supports, best first, e.g. {"AVX3", "AVX2", "SCALAR"}.
 std::vector<std::string> SupportedTargets();
 
 // The target that the next kernel call dispatches to.

@@ -25,15 +25,23 @@ struct ThreadPool::Impl {
   std::vector<std::thread> workers;
   std::mutex mutex;
   std::condition_variable wake;
-  // A generation starts when `epoch` is raised; `body` and `tasks` are stable until every worker has left it.
+  // A generation starts when `epoch` is raised and is over when `busy` is zero. No worker can mix up two of them:
+  //  - `tasks`, `body`, `next` and `busy` are written only between generations, before `epoch` is raised; a worker
+  //  reads
+  //    them only after it saw that, and lowers `busy` as its last act, after its last look at them.
+  //  - every worker takes part in every generation, also one that woke too late to find a task: For waits for it. So
+  //    nobody is left in an old generation when a new one starts, and nobody can miss one.
+  // All atomics are sequentially consistent, so what is written before is visible after, in both directions.
   std::atomic<size_t> epoch{0};
   std::atomic<bool> stop{false};
   std::atomic<size_t> next{0};
   std::atomic<size_t> busy{0};
+  std::atomic<bool> in_loop{false};  // only to catch a second For
   size_t tasks = 0;
   const std::function<void(size_t, size_t)>* body = nullptr;
 
-  void Drain(size_t worker) {
+  // noexcept: an exception must not leave For while others still use the caller's body.
+  void Drain(size_t worker) noexcept {
     for (size_t task = next.fetch_add(1); task < tasks; task = next.fetch_add(1)) (*body)(task, worker);
   }
 
@@ -74,13 +82,15 @@ size_t ThreadPool::threads() const { return impl_->workers.size() + 1; }
 void ThreadPool::For(size_t tasks, const std::function<void(size_t, size_t)>& body) {
   if (tasks == 0) return;
   Impl& impl = *impl_;
-  if (impl.workers.empty() || tasks == 1) {
-    for (size_t task = 0; task < tasks; ++task) body(task, 0);
-    return;
-  }
+  KVANT_CHECK(!impl.in_loop.exchange(true));
   impl.body = &body;
   impl.tasks = tasks;
   impl.next = 0;
+  if (impl.workers.empty() || tasks == 1) {
+    impl.Drain(0);
+    impl.in_loop = false;
+    return;
+  }
   impl.busy = impl.workers.size();
   {
     std::lock_guard lock(impl.mutex);
@@ -95,6 +105,7 @@ void ThreadPool::For(size_t tasks, const std::function<void(size_t, size_t)>& bo
       std::this_thread::yield();
     }
   }
+  impl.in_loop = false;
 }
 
 }  // namespace kvant

@@ -18,8 +18,13 @@ class ThreadPool {
 
   size_t threads() const;
 
-  // Calls body(task, worker) for task in [0, tasks), each once; worker < threads() names the caller's scratch.
-  // Returns when all are done. Not reentrant: a body must not call For on its own pool.
+  // Calls body(task, worker) for task in [0, tasks), each once; worker < threads() names the caller's scratch, and the
+  // calling thread is worker 0. Returns when all are done; what the tasks wrote is then visible to the caller.
+  //
+  // One loop at a time: a body that calls For on its own pool, or a second thread that calls it meanwhile, is a bug of
+  // ours and fails a KVANT_CHECK, with any number of threads. A KVANT_CHECK that fails inside a body ends the program
+  // as anywhere. A body must not throw: with memory exhausted (std::bad_alloc) or a bug, the program ends in
+  // std::terminate, since the other workers still run in the caller's frame. Fallible work stores a Result per task.
   void For(size_t tasks, const std::function<void(size_t task, size_t worker)>& body);
 
  private:

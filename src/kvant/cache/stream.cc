@@ -14,8 +14,6 @@ constexpr size_t kTaskTokens = 32;
 
 PagedRows::PagedRows(const CodecSpec& codec, size_t kv_heads, size_t head_dim)
     : codec_(codec),
-      kv_heads_(kv_heads),
-      head_dim_(head_dim),
       unit_elems_(UnitElems(codec, kv_heads, head_dim)),
       units_(kv_heads * head_dim / unit_elems_),
       unit_bytes_(UnitBytes(codec, unit_elems_)) {}

@@ -42,8 +42,6 @@ class PagedRows {
   std::byte* UnitOf(int64_t token, size_t unit) const;
 
   CodecSpec codec_;
-  size_t kv_heads_;
-  size_t head_dim_;
   size_t unit_elems_;
   size_t units_;  // per token
   size_t unit_bytes_;

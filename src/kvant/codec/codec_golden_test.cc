@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "kvant/base/cpu_target.h"
+#include "kvant/base/each_target_test.h"
 #include "kvant/codec/codec.h"
 #include "kvant/codec/transform.h"
 
@@ -125,13 +126,8 @@ void CheckCodecCase(const Case& expected, const std::string& where) {
   }
 }
 
-class Golden : public testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override { ASSERT_TRUE(ForceTarget(GetParam()).has_value()); }
-  void TearDown() override { ASSERT_TRUE(ForceTarget("").has_value()); }
-};
-INSTANTIATE_TEST_SUITE_P(Targets, Golden, testing::ValuesIn(SupportedTargets()),
-                         [](const auto& target) { return target.param; });
+using Golden = EachTargetTest;
+INSTANTIATE_TEST_SUITE_P(Targets, Golden, testing::ValuesIn(SupportedTargets()), TargetOfTest);
 
 TEST_P(Golden, BytesAndValues) {
   std::set<CodecFamily> families;

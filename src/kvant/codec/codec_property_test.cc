@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "kvant/base/cpu_target.h"
+#include "kvant/base/each_target_test.h"
 #include "kvant/base/half.h"
 #include "kvant/codec/codec.h"
 #include "kvant/codec/test_rows.h"
@@ -36,13 +37,8 @@ std::vector<float> RoundTrip(const CodecSpec& spec, const std::vector<float>& x,
   return Decoded(spec, Encoded(spec, x, stats), x.size());
 }
 
-class EveryTarget : public testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override { ASSERT_TRUE(ForceTarget(GetParam()).has_value()); }
-  void TearDown() override { ASSERT_TRUE(ForceTarget("").has_value()); }
-};
-INSTANTIATE_TEST_SUITE_P(Targets, EveryTarget, testing::ValuesIn(SupportedTargets()),
-                         [](const auto& target) { return target.param; });
+using EveryTarget = EachTargetTest;
+INSTANTIATE_TEST_SUITE_P(Targets, EveryTarget, testing::ValuesIn(SupportedTargets()), TargetOfTest);
 
 // Any multiple-of-8 part of a row, from rows at odd strides, equals that part of the whole; nothing else is written.
 TEST_P(EveryTarget, SlicesEqualTheWhole) {

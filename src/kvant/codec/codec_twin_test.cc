@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "kvant/base/cpu_target.h"
+#include "kvant/base/each_target_test.h"
 #include "kvant/codec/codec.h"
 #include "kvant/codec/test_rows.h"
 
@@ -22,14 +23,7 @@ std::unique_ptr<T[]> Exactly(size_t count) {
 
 constexpr size_t kHeadDims[] = {32, 40, 64, 80, 96, 128, 256};
 
-class CodecTwins : public testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override {
-    ASSERT_TRUE(ForceTarget(GetParam()).has_value());
-    ASSERT_EQ(ActiveTarget(), GetParam());
-  }
-  void TearDown() override { ASSERT_TRUE(ForceTarget("").has_value()); }
-};
+using CodecTwins = EachTargetTest;
 
 void ExpectTwins(const CodecSpec& spec, const test::NamedRow& row) {
   const size_t elems = row.x.size();
@@ -117,8 +111,7 @@ TEST_P(CodecTwins, DecodeForeignBytesAlike) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, CodecTwins, testing::ValuesIn(SupportedTargets()),
-                         [](const auto& target) { return target.param; });
+INSTANTIATE_TEST_SUITE_P(Targets, CodecTwins, testing::ValuesIn(SupportedTargets()), TargetOfTest);
 
 }  // namespace
 }  // namespace kvant

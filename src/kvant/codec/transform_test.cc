@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "kvant/base/cpu_target.h"
+#include "kvant/base/each_target_test.h"
 #include "kvant/codec/test_rows.h"
 #include "kvant/codec/transform.h"
 
@@ -36,13 +37,8 @@ double Tolerance(const std::vector<float>& x, size_t block) {
   return (std::log2(static_cast<double>(block)) + 2) * 0x1p-24 * std::sqrt(norm);
 }
 
-class EveryTarget : public testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override { ASSERT_TRUE(ForceTarget(GetParam()).has_value()); }
-  void TearDown() override { ASSERT_TRUE(ForceTarget("").has_value()); }
-};
-INSTANTIATE_TEST_SUITE_P(Targets, EveryTarget, testing::ValuesIn(SupportedTargets()),
-                         [](const auto& target) { return target.param; });
+using EveryTarget = EachTargetTest;
+INSTANTIATE_TEST_SUITE_P(Targets, EveryTarget, testing::ValuesIn(SupportedTargets()), TargetOfTest);
 
 TEST_P(EveryTarget, HadamardIsItsDefinition) {
   for (size_t size = 8; size <= 512; size *= 2) {

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kvant/base/cpu_target.h"
+#include "kvant/base/each_target_test.h"
 #include "kvant/base/rng.h"
 #include "kvant/tensor/ggml_blocks.h"
 
@@ -31,17 +32,9 @@ bool SameFloat(float a, float b) {
   return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) || (std::isnan(a) && std::isnan(b));
 }
 
-class DequantizeTargets : public testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override {
-    ASSERT_TRUE(ForceTarget(GetParam()).has_value());
-    ASSERT_EQ(ActiveTarget(), GetParam());
-  }
-  void TearDown() override { ASSERT_TRUE(ForceTarget("").has_value()); }
-};
+using DequantizeTargets = EachTargetTest;
 
-INSTANTIATE_TEST_SUITE_P(All, DequantizeTargets, testing::ValuesIn(SupportedTargets()),
-                         [](const testing::TestParamInfo<std::string>& target) { return target.param; });
+INSTANTIATE_TEST_SUITE_P(All, DequantizeTargets, testing::ValuesIn(SupportedTargets()), TargetOfTest);
 
 std::vector<std::byte> FromHex(const std::string& hex) {
   std::vector<std::byte> bytes;

@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "kvant/base/result_for_test.h"
 #include "kvant/io/dequantize.h"
 #include "kvant/io/gguf_parse.h"
 #include "kvant/io/gguf_test_builder.h"
@@ -23,11 +24,6 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-template <typename T>
-std::string ErrorOf(const Result<T>& result) {
-  return result ? "no error" : result.error().message;
-}
 
 GgufFile OpenBytes(const std::vector<std::byte>& bytes) {
   const TemporaryFile file(bytes);  // the mapping outlives the name

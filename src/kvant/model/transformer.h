@@ -60,8 +60,8 @@ class Transformer {
   const Model& model_;
   ThreadPool& pool_;
   RotaryTable rotary_;
-  ProductScratch product_scratch_;
-  PrefillScratch attention_scratch_;
+  WorkerScratch product_scratch_;
+  WorkerScratch attention_scratch_;
   std::optional<uint64_t> noise_seed_;
   size_t rows_ = 0;
   std::vector<int64_t> positions_;

@@ -6,7 +6,7 @@
 #include <toml++/toml.h>
 
 #include "kvant/base/sha256.h"
-#include "kvant/results/toml_fields.h"
+#include "kvant/results/toml_fields_internal.h"
 
 namespace kvant {
 namespace {

@@ -1,4 +1,4 @@
-#include "kvant/results/toml_fields.h"
+#include "kvant/results/toml_fields_internal.h"
 
 #include <algorithm>
 

@@ -86,13 +86,8 @@ struct Task {
 };
 }  // namespace
 
-void ProductScratch::Reserve(size_t workers, size_t elems_per_worker) {
-  per_worker_ = elems_per_worker;
-  buffer_.Reserve(workers * elems_per_worker);
-}
-
 void MatrixProduct(const ProductInput& input, std::span<const ProductTerm> terms, ThreadPool& pool,
-                   ProductScratch& scratch) {
+                   WorkerScratch& scratch) {
   if (input.rows == 0) return;
   std::vector<Task> tasks;
   for (const ProductTerm& term : terms) {

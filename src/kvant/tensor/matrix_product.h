@@ -6,7 +6,7 @@
 #include <span>
 
 #include "kvant/base/parallel.h"
-#include "kvant/tensor/aligned_buffer.h"
+#include "kvant/tensor/worker_scratch.h"
 
 namespace kvant {
 
@@ -28,18 +28,6 @@ struct ProductInput {
   size_t depth = 0;
 };
 
-// Scratch of all workers, kept between calls.
-class ProductScratch {
- public:
-  void Reserve(size_t workers, size_t elems_per_worker);
-  float* ForWorker(size_t worker) { return buffer_.data() + worker * per_worker_; }
-  size_t bytes() const { return buffer_.bytes(); }
-
- private:
-  AlignedBuffer<float> buffer_;
-  size_t per_worker_ = 0;
-};
-
 inline size_t PaddedStride(size_t elems) { return (elems + 15) / 16 * 16 + 16; }
 
 // All terms share x (q, k and v; gate and up) so that their panels fill the workers together. W is expanded panel by
@@ -47,6 +35,6 @@ inline size_t PaddedStride(size_t elems) { return (elems + 15) / 16 * 16 + 16; }
 // multiply-adds over depth in ascending order: the same bits for every number of rows and threads.
 // Cost: rows * columns * depth * 2 FLOP, plus one expansion of W.
 void MatrixProduct(const ProductInput& input, std::span<const ProductTerm> terms, ThreadPool& pool,
-                   ProductScratch& scratch);
+                   WorkerScratch& scratch);
 
 }  // namespace kvant

@@ -25,7 +25,7 @@ struct Problem {
   // The padding between rows of x and of the result is NaN: touching it would show.
   std::vector<float> Run(size_t threads, size_t first_row, size_t row_count, bool add = false) const {
     ThreadPool pool(threads);
-    ProductScratch scratch;
+    WorkerScratch scratch;
     const size_t stride = PaddedStride(depth);
     std::vector<float> padded(row_count * stride, std::nanf(""));
     for (size_t row = 0; row < row_count; ++row) {
@@ -123,7 +123,7 @@ TEST_F(MatrixProductTest, TargetsWithFusedMultiplyAddAgreeToTheBit) {
 TEST_F(MatrixProductTest, TermsShareOneInput) {
   const Problem problem(9, 48, 32);
   ThreadPool pool(2);
-  ProductScratch scratch;
+  WorkerScratch scratch;
   std::vector<float> left(9 * 16);
   std::vector<float> right(9 * 32);
   const auto expand_from = [&](size_t offset) {

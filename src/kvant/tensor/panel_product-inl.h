@@ -30,7 +30,8 @@ inline constexpr size_t kPanelVectors = kPanelColumns / hn::MaxLanes(PanelTag())
 
 // Register tile: rows x (panels * 16) columns. AVX-512 has 32 registers: 12 x 2 accumulators of 16 lanes leave room
 // for two columns of B and the broadcast; AVX2 has 16: 6 x 2 of 8 lanes. Fewer would leave the FMA units waiting for
-// their own latency (4 cycles x 2 units = 8 chains at least).
+// their own latency (4 cycles x 2 units = 8 chains at least). SCALAR keeps its 2 x 16 sums in memory whatever the tile
+// is; a small one keeps the unrolled code small.
 #if HWY_TARGET <= HWY_AVX3
 inline constexpr size_t kTileRows = 12;
 inline constexpr size_t kTilePanels = 2;
@@ -128,7 +129,7 @@ HWY_INLINE void RowBlockProduct(size_t rows, size_t panels, PanelOperands op) {
 HWY_INLINE void PackPanel(const float* HWY_RESTRICT src, size_t src_stride, size_t depth, size_t dst_stride,
                           float* HWY_RESTRICT dst) {
   size_t k = 0;
-#if HWY_TARGET != HWY_SCALAR
+#if HWY_TARGET != HWY_SCALAR  // which has no vectors of four
   const hn::FixedTag<float, 4> d4;
   const hn::FixedTag<double, 2> d2;
   for (; k + 4 <= depth; k += 4) {

@@ -1,4 +1,5 @@
-// Typed reading of one TOML table that collects every error with its line. Internal to results/: it shows toml++.
+// Typed reading of one TOML table that collects every error with its line. For the .cc files of results/ only: it shows
+// toml++.
 #pragma once
 
 #include <cstdint>
