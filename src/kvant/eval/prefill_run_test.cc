@@ -56,7 +56,7 @@ TEST(PrefillRun, BitsDoNotDependOnChunkOrThreads) {
   ASSERT_EQ(span.tokens.size(), kTokens);
   for (const std::string& policy : Policies()) {
     const PrefillRun want = *RunLlama(policy, span, 512, 1);
-    for (const auto& [chunk, threads] : {std::pair<size_t, size_t>{1, 2}, {7, 3}, {64, 1}, {64, 2}, {512, 3}}) {
+    for (const auto& [chunk, threads] : {std::pair<size_t, size_t>{1, 1}, {7, 3}, {64, 2}, {512, 3}}) {
       const PrefillRun got = *RunLlama(policy, span, chunk, threads);
       EXPECT_TRUE(SameBits(got.hidden, want.hidden)) << policy << " chunk " << chunk << " threads " << threads;
       EXPECT_EQ(got.cache_hash, want.cache_hash) << policy << " chunk " << chunk << " threads " << threads;
