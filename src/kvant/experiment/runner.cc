@@ -59,7 +59,11 @@ class Runner {
       if (summary_.stopped) break;
     }
     summary_.spec_hash = hash_;
-    KVANT_ASSIGN_OR_RETURN(summary_.cells, store_.Cells(hash_));
+    // Not store_.Cells: that also has cells under labels that an arm no longer has, and of an earlier [floor].
+    for (const CellKey& key : keys_) {
+      KVANT_ASSIGN_OR_RETURN(std::optional<CellRecord> stored, store_.FindCell(hash_, key));
+      if (stored) summary_.cells.push_back(*std::move(stored));
+    }
     return std::move(summary_);
   }
 
@@ -82,6 +86,11 @@ class Runner {
           wanted.push_back({KeyOf(arm.name, arm.policy, span, context, spec_.chunk), std::move(policy)});
         }
         for (PlannedCell& cell : wanted) {
+          // An arm may be the reference; then the identity cell is its cell.
+          const bool planned_twice =
+              std::any_of(keys_.begin(), keys_.end(), [&](const CellKey& other) { return SameCell(cell.key, other); });
+          keys_.push_back(cell.key);
+          if (planned_twice) continue;
           KVANT_ASSIGN_OR_RETURN(const std::optional<CellRecord> stored, store_.FindCell(hash_, cell.key));
           ++total_cells_;
           if (stored && stored->status == CellStatus::kOk) {
@@ -90,7 +99,7 @@ class Runner {
             planned.cells.push_back(std::move(cell));
           }
         }
-        const uint64_t tokens = context + span.length;
+        const uint64_t tokens = context + span.length + (inputs_.bos ? 1 : 0);
         if (!planned.cells.empty()) total_tokens_ += tokens * (planned.cells.size() + 1);
         plan.push_back(std::move(planned));
       }
@@ -113,6 +122,7 @@ class Runner {
       ++summary_.new_cells;
       if (record.status == CellStatus::kFailed) ++summary_.failed_cells;
       KVANT_ASSIGN_OR_RETURN([[maybe_unused]] const bool stored, store_.PutCell(hash_, record));
+      Report(Label(cell.key.arm, planned));
     }
     return {};
   }
@@ -193,6 +203,7 @@ class Runner {
   ProgressSink& progress_;
   std::string hash_;
   RunSummary summary_;
+  std::vector<CellKey> keys_;  // of all cells, in the order of the plan
   size_t done_cells_ = 0;
   size_t total_cells_ = 0;
   size_t done_tokens_ = 0;

@@ -31,7 +31,9 @@ Status CheckAgainstModel(const ExperimentSpec& spec, const ModelConfig& config, 
 
 struct RunSummary {
   std::string spec_hash;
-  std::vector<CellRecord> cells;  // of this spec, old and new
+  // Of this spec, old and new: by context, then span, each with identity and floor first and then the arms as written.
+  // An arm that is the reference appears as itself and as the identity cell that it shares.
+  std::vector<CellRecord> cells;
   size_t new_cells = 0;
   size_t failed_cells = 0;
   bool stopped = false;  // the sink asked for it: run again to go on
