@@ -4,6 +4,7 @@ import json
 import unittest
 
 from program import Case
+from tiny_model import expected_ids
 
 FIXED_KEYS = ["arm", "k", "v", "context", "span_end", "scored", "mode", "mean_kl", "p99_kl", "top1", "ppl", "ref_ppl",
               "bpv_k", "bpv_v", "bytes_k", "bytes_v", "seconds"]
@@ -22,7 +23,7 @@ def arms(*policies):
 
 class Json(Case):
     def test_keys_and_order(self):
-        for row in self.eval(*SMALL, *arms("k=q4_0 v=f32", "k=f32 v=affine3/g64")):
+        for row in self.eval(*SMALL, *arms("k=q4_0 v=f32", "k=f32 v=affine3/g32")):
             self.assertEqual(list(row)[:len(FIXED_KEYS)], FIXED_KEYS)
 
     def test_one_object_a_line_and_arm_in_the_given_order(self):
@@ -43,6 +44,7 @@ class Json(Case):
         self.assertIsInstance(row["bytes_k"], int)
 
     def test_an_exact_arm_changes_nothing(self):
+        # The last one stores the keys of llama.cpp's channel order, which nothing shares a group in.
         for policy in ("k=f32 v=f32", "k=f32 v=f32 window=8 sinks=2", "k=f32 v=f32 order=interleaved"):
             row, = self.eval(*SMALL, *arms(policy))
             self.assertEqual((row["mean_kl"], row["p99_kl"], row["top1"], row["ppl"]), (0, 0, 1, row["ref_ppl"]))
@@ -118,7 +120,7 @@ class Numbers(Case):
     def test_window_and_sinks_are_stored_exact_and_counted(self):
         row, = self.eval(*SMALL, *arms("k=q4_0 v=f32 window=16 sinks=4"))
         values_a_token = 2 * 2 * 32
-        self.assertEqual(row["bytes_k"], values_a_token * (20 * 4 + 76 * 18 // 32) + values_a_token * (76 * 18 % 32) // 32)
+        self.assertEqual(row["bytes_k"], values_a_token * 20 * 4 + values_a_token * 76 * 18 // 32)
 
     def test_layers_can_differ(self):
         row, = self.eval(*SMALL, *arms("k=q4_0 v=f32 k[-1]=f32"))
@@ -154,8 +156,9 @@ class Spans(Case):
         self.refuse_span("--span-end", "1000000", says=["token 1000000", "has only", "longer text"])
 
     def test_a_text_that_is_too_short_for_the_defaults(self):
-        short = self.put("short.txt", b"the cat on the sand")
-        self.refuse("eval", "-m", self.model, "-f", short, *arms("k=q4_0 v=f32"), says=["1280", "has only 11 tokens"])
+        text = "the cat on the sand"
+        short = self.put("short.txt", text.encode())
+        self.refuse("eval", "-m", self.model, "-f", short, *arms("k=q4_0 v=f32"), says=["1280", f"has only {len(expected_ids(text))} tokens"])
 
     def test_a_span_that_begins_before_the_text(self):
         self.refuse_span("--span-end", "50", "--context", "40", "--score", "20", says=["token 50", "token 60"])

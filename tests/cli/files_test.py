@@ -70,7 +70,8 @@ class Texts(Case):
         self.refuse_text(self.put("empty.txt.gz", gzip.compress(b"")), "empty")
 
     def test_not_text(self):
-        for data in (b"a\0b", b"\xff\xfe\x00a", b"caf\xe9", os.urandom(64) + b"\0", b"\xed\xa0\x80", b"abc\xe2\x82"):
+        for data in (b"a\0b", b"\xff\xfe\x00a", b"caf\xe9", os.urandom(64) + b"\0", b"\xed\xa0\x80", b"abc\xe2\x82",
+                     b"\xe0\x80\x80", b"\xf4\x90\x80\x80"):
             self.refuse_text(self.put("binary.txt", data), ["binary.txt", "UTF-8"])
 
     def test_gzip(self):

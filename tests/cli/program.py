@@ -41,7 +41,7 @@ class Case(unittest.TestCase):
     def start(self, *arguments, environment=None, **options):
         full = self.environment | (environment or {})
         full = {key: value for key, value in full.items() if value is not None}
-        return subprocess.Popen([PROGRAM, *map(str, arguments)], env=full, cwd=self.folder, stdin=subprocess.DEVNULL,
+        return subprocess.Popen([PROGRAM, *(part if isinstance(part, bytes) else str(part) for part in arguments)], env=full, cwd=self.folder, stdin=subprocess.DEVNULL,
                                 **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options)
 
     def kvant(self, *arguments, **options):
@@ -53,7 +53,7 @@ class Case(unittest.TestCase):
             process.kill()
             process.communicate()
             self.fail(f"kvant {' '.join(map(str, arguments))} hangs")
-        out, err = (out or b"").decode(), (err or b"").decode()
+        out, err = ((data or b"").decode(errors="backslashreplace") for data in (out, err))
         for word in CRASH_WORDS:
             self.assertNotIn(word, err)
         return process.returncode, out, err

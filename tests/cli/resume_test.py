@@ -6,6 +6,7 @@ import time
 import unittest
 
 from experiment import RunCase, toml
+from program import PROGRAM, SECONDS
 from tiny_model import Random
 
 # Long enough to be hit in the middle: some hundred cells.
@@ -17,22 +18,15 @@ class Stopped(RunCase):
     def begin(self, text):
         return self.start("run", self.spec(text), "-o", self.out, "--threads", "1")
 
-    def stored(self):
-        return len(self.rows()) if (self.out / "results.csv").exists() else 0
-
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         begin = time.monotonic()
-        process = subprocess.run([*cls.start_arguments(), "-o", str(cls.folder / "whole"), "--threads", "1"],
-                                 env=cls.environment, cwd=cls.folder, capture_output=True, check=False, timeout=60)
+        process = subprocess.run([PROGRAM, "run", cls.put("whole.toml", toml(**LONG).encode()), "-o",
+                                  str(cls.folder / "whole"), "--threads", "1"], env=cls.environment, cwd=cls.folder,
+                                 capture_output=True, check=False, timeout=SECONDS)
         cls.seconds = time.monotonic() - begin
         cls.whole_code = process.returncode
-
-    @classmethod
-    def start_arguments(cls):
-        from program import PROGRAM
-        return [PROGRAM, "run", cls.put("whole.toml", toml(**LONG).encode())]
 
     def whole(self):
         out, self.out = self.out, self.folder / "whole"
@@ -68,7 +62,7 @@ class Stopped(RunCase):
         for row in kept:
             self.assertIn(row, self.whole())
         out = self.run_spec(toml(**LONG), "--threads", "1")
-        self.assertIn(f"{len(kept)} of {len(self.whole())} cells are there already", out)
+        self.assertIn(f"{len(kept)} of {len(self.whole())} cells were there already", out)
         self.assertEqual(self.numbers(), self.whole())
 
     def test_ctrl_c(self):

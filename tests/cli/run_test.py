@@ -9,8 +9,7 @@ from tiny_model import tiny_model, words
 
 
 def verdict_of(out, bar):
-    line, = (line for line in out.splitlines() if line.rstrip().endswith(f" {bar}"))
-    return line[:-len(bar)].strip()
+    return next(line for line in out.splitlines() if f" {bar}: " in line).split(bar)[0].strip()
 
 
 class Run(RunCase):
@@ -23,9 +22,9 @@ class Run(RunCase):
         self.assertEqual(len(rows), 16)
         self.assertEqual({row["status"] for row in rows}, {"ok"})
         for row in rows:
-            self.assertEqual(int(row["scored"]), 48)
+            self.assertEqual(int(row["scored_tokens"]), 48)
             if row["policy"] == "k=f32 v=f32" and row["chunk_tokens"] == "512":
-                self.assertEqual(float(row["mean_kl"]), 0)
+                self.assertEqual(float(row["mean_kl_nats"]), 0)
 
     def test_cells_agree_with_eval(self):
         self.run_spec(toml())
@@ -34,7 +33,7 @@ class Run(RunCase):
                               row["span_end_tokens"], "--chunk", row["chunk_tokens"])
             self.assertEqual(row["cache_hash"], same["cache_hash"])
             if row["chunk_tokens"] == "512":
-                self.assertEqual(float(row["mean_kl"]), same["mean_kl"])
+                self.assertEqual(float(row["mean_kl_nats"]), same["mean_kl"])
                 self.assertEqual(float(row["ppl"]), same["ppl"])
 
     def test_a_second_run_measures_nothing_and_shows_the_same(self):
@@ -42,7 +41,7 @@ class Run(RunCase):
         before = self.rows()
         second = self.run_spec(toml())
         self.assertEqual(self.rows(), before)
-        self.assertIn("all 16 cells are there already", second)
+        self.assertIn("All 16 cells were there already: nothing was measured.", second)
         self.assertNotIn("there already", first)
         self.assertEqual([line for line in second.splitlines() if "there already" not in line], first.splitlines())
 
@@ -160,7 +159,7 @@ class Changes(RunCase):
 
     def test_words_and_bars_do_not_change_a_cell(self):
         self.run_spec(toml())
-        text = toml(bars={"new": "mean kl(k2) > mean kl(k8) at 128"}, seed=7).replace("Which", "# a comment\\nWho")
+        text = toml(bars={"new": "mean kl(k2) > mean kl(k8) at 128"}, seed=7).replace("Which", "Who") + "# a comment\n"
         self.assertIn("there already", self.run_spec(text))
 
 

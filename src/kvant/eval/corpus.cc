@@ -6,6 +6,8 @@
 
 #include <zlib.h>
 
+#include "kvant/model/tokenizer/utf8.h"
+
 namespace kvant {
 namespace {
 
@@ -82,26 +84,14 @@ bool Exists(const std::string& path) {
   return std::filesystem::exists(path, ignored);
 }
 
-bool IsUtf8WithoutNul(std::string_view text) {
-  for (size_t at = 0; at < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[at]);
-    size_t length = 1;
-    if (lead == 0) return false;
-    if (lead >= 0x80)
-      length = lead >= 0xf0 && lead <= 0xf4 ? 4 : lead >= 0xe0 && lead < 0xf0 ? 3 : lead >= 0xc2 && lead < 0xe0 ? 2 : 0;
-    if (length == 0 || at + length > text.size()) return false;
-    for (size_t next = at + 1; next < at + length; ++next) {
-      if ((static_cast<unsigned char>(text[next]) & 0xc0) != 0x80) return false;
-    }
-    at += length;
-  }
-  return true;
-}
-
 // zlib's reader passes files that are not gzip through unchanged.
 Result<std::string> ReadText(const std::string& path) {
   std::error_code error;
-  if (std::filesystem::is_directory(path, error)) return Fail("{}: is a directory, not a text", path);
+  const std::filesystem::file_type type = std::filesystem::status(path, error).type();
+  if (type == std::filesystem::file_type::directory) return Fail("{}: is a directory, not a text", path);
+  // Opening a pipe without a writer would wait for ever, and a device may never end.
+  if (type != std::filesystem::file_type::regular)
+    return Fail("{}: is not a regular file; write the text to one and give its path", path);
   const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), &gzclose);
   if (!file) return Fail("{}: cannot be opened for reading", path);
   std::string text;
@@ -181,7 +171,8 @@ const std::vector<KnownText>& KnownTexts() {
 Result<std::string> LoadText(const std::string& name_or_path, const CorpusPlaces& places) {
   KVANT_ASSIGN_OR_RETURN(std::string text, LoadUnchecked(name_or_path, places));
   if (text.empty()) return Fail("text \"{}\" is empty", name_or_path);
-  if (!IsUtf8WithoutNul(text)) return Fail("text \"{}\" is not UTF-8 text", name_or_path);
+  if (text.find('\0') != text.npos || WellFormedPrefix(text) != text.size())
+    return Fail("text \"{}\" is not UTF-8 text", name_or_path);
   return text;
 }
 

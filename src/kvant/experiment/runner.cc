@@ -60,10 +60,25 @@ class Runner {
     }
     summary_.spec_hash = hash_;
     KVANT_ASSIGN_OR_RETURN(summary_.cells, store_.Cells(hash_));
+    for (CellRecord& cell : summary_.cells) cell.key.arm = NameOf(cell.key);
     return std::move(summary_);
   }
 
  private:
+  // A cell keeps the name that its arm had when it was measured; arms may have been renamed since, or swapped names.
+  std::string NameOf(const CellKey& key) const {
+    if (key.chunk == spec_.chunk) {
+      for (const ArmSpec& arm : spec_.arms) {
+        if (arm.policy == key.policy) return arm.name;
+      }
+    }
+    return key.arm;
+  }
+
+  bool HasArm(const std::string& policy) const {
+    return std::any_of(spec_.arms.begin(), spec_.arms.end(), [&](const ArmSpec& arm) { return arm.policy == policy; });
+  }
+
   Result<std::vector<PlannedSpan>> Plan() {
     KVANT_ASSIGN_OR_RETURN(const Policy reference, ParsePolicy(spec_.reference));
     std::vector<PlannedSpan> plan;
@@ -72,7 +87,9 @@ class Runner {
         PlannedSpan planned{span, context, {}};
         std::vector<PlannedCell> wanted;
         if (span == spec_.spans.front()) {
-          wanted.push_back({KeyOf("identity", spec_.reference, span, context, spec_.chunk), reference});
+          if (!HasArm(spec_.reference)) {
+            wanted.push_back({KeyOf("identity", spec_.reference, span, context, spec_.chunk), reference});
+          }
           if (spec_.floor_second_chunk) {
             wanted.push_back({KeyOf("floor", spec_.reference, span, context, *spec_.floor_second_chunk), reference});
           }
@@ -83,9 +100,10 @@ class Runner {
         }
         for (PlannedCell& cell : wanted) {
           KVANT_ASSIGN_OR_RETURN(const std::optional<CellRecord> stored, store_.FindCell(hash_, cell.key));
-          ++total_cells_;
+          ++summary_.total_cells;
           if (stored && stored->status == CellStatus::kOk) {
             ++done_cells_;
+            ++summary_.kept_cells;
           } else {
             planned.cells.push_back(std::move(cell));
           }
@@ -176,7 +194,7 @@ class Runner {
     update.done_tokens = done_tokens_;
     update.total_tokens = total_tokens_;
     update.done_cells = done_cells_;
-    update.total_cells = total_cells_;
+    update.total_cells = summary_.total_cells;
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
     update.tokens_per_second = static_cast<double>(done_tokens_) / seconds;
     if (done_tokens_ < total_tokens_) {
@@ -194,7 +212,6 @@ class Runner {
   std::string hash_;
   RunSummary summary_;
   size_t done_cells_ = 0;
-  size_t total_cells_ = 0;
   size_t done_tokens_ = 0;
   size_t total_tokens_ = 0;
   std::chrono::steady_clock::time_point start_;
