@@ -11,7 +11,6 @@
 namespace kvant {
 namespace {
 
-constexpr size_t kMaxTextBytes = size_t{1} << 30;
 constexpr std::string_view kPythonFolder = "/usr/lib/python3.11/";
 
 // Long, hand-written modules of different kinds; about 1.5 MB. Part of the text's definition: a change makes a new
@@ -84,53 +83,61 @@ bool Exists(const std::string& path) {
   return std::filesystem::exists(path, ignored);
 }
 
+bool IsUtf8WithoutNul(std::string_view text) {
+  return WellFormedPrefix(text) == text.size() && text.find('\0') == std::string_view::npos;
+}
+
 // zlib's reader passes files that are not gzip through unchanged.
-Result<std::string> ReadText(const std::string& path) {
+Result<std::string> ReadText(const std::string& path, size_t max_bytes) {
   std::error_code error;
-  const std::filesystem::file_type type = std::filesystem::status(path, error).type();
-  if (type == std::filesystem::file_type::directory) return Fail("{}: is a directory, not a text", path);
-  // Opening a pipe without a writer would wait for ever, and a device may never end.
-  if (type != std::filesystem::file_type::regular)
-    return Fail("{}: is not a regular file; write the text to one and give its path", path);
+  if (std::filesystem::is_directory(path, error)) return Fail("{}: is a directory, not a text", path);
+  // Opening a pipe without a writer would wait for ever, and a device may have no end.
+  if (!std::filesystem::is_regular_file(path, error)) {
+    return Fail("{}: is not a regular file; copy the text to a file", path);
+  }
   const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), &gzclose);
   if (!file) return Fail("{}: cannot be opened for reading", path);
+  const bool unpacked = gzdirect(file.get()) == 0;
   std::string text;
   std::string buffer(1 << 20, '\0');
   while (true) {
     const int got = gzread(file.get(), buffer.data(), static_cast<unsigned>(buffer.size()));
     if (got < 0) return Fail("{}: reading failed or the gzip data is damaged", path);
     if (got == 0) break;
+    if (static_cast<size_t>(got) > max_bytes - text.size()) {
+      return Fail("{}: is larger than {} bytes; cut the part that you want to measure", path, max_bytes);
+    }
     text.append(buffer, 0, static_cast<size_t>(got));
-    if (text.size() > kMaxTextBytes)
-      return Fail("{}: is larger than 1 GiB; cut the part that you want to measure", path);
   }
-  // gzread ends quietly where a gzip file is cut off; closing tells.
+  // gzread ends quietly where a gzip file is cut off; only the error state tells.
   int status = Z_OK;
   gzerror(file.get(), &status);
-  if (status != Z_OK) return Fail("{}: the gzip data is damaged or cut off", path);
+  if (status != Z_OK || (!unpacked && !text.empty() && path.ends_with(".gz"))) {
+    return Fail("{}: the gzip data is damaged or cut off", path);
+  }
   return text;
 }
 
-Result<std::string> ReadFirst(const std::vector<std::string>& candidates, const KnownText& known) {
+Result<std::string> ReadFirst(const std::vector<std::string>& candidates, const KnownText& known, size_t max_bytes) {
   for (const std::string& path : candidates) {
-    if (Exists(path)) return ReadText(path);
+    if (Exists(path)) return ReadText(path, max_bytes);
   }
   return Fail("text \"{}\" is not on this machine: {}", known.name, known.how_to_get);
 }
 
-Result<std::string> ReadPythonStdlib(const KnownText& known) {
+Result<std::string> ReadPythonStdlib(const KnownText& known, size_t max_bytes) {
   std::string text;
   for (const char* module : kPythonModules) {
     const std::string path = std::string(kPythonFolder) + module;
     if (!Exists(path)) return Fail("text \"{}\": {} is missing: {}", known.name, path, known.how_to_get);
-    KVANT_ASSIGN_OR_RETURN(const std::string part, ReadText(path));
+    KVANT_ASSIGN_OR_RETURN(const std::string part, ReadText(path, max_bytes - text.size()));
     text += part;
-    text += '\n';
+    if (text.size() < max_bytes) text += '\n';
   }
   return text;
 }
 
-Result<std::string> LoadUnchecked(const std::string& name_or_path, const CorpusPlaces& places) {
+Result<std::string> LoadUnchecked(const std::string& name_or_path, const CorpusPlaces& places, size_t max_bytes) {
   const auto in_places = [&](const char* file) {
     std::vector<std::string> paths;
     for (const std::string& folder : {places.texts, places.cache}) {
@@ -143,12 +150,12 @@ Result<std::string> LoadUnchecked(const std::string& name_or_path, const CorpusP
     if (known.name == "jargon") {
       std::vector<std::string> paths = in_places("jargon.txt.gz");
       paths.emplace_back("/usr/share/doc/jargon-text/jargon.txt.gz");
-      return ReadFirst(paths, known);
+      return ReadFirst(paths, known, max_bytes);
     }
-    if (known.name == "python-stdlib") return ReadPythonStdlib(known);
-    return ReadFirst(in_places("wiki.test.raw"), known);
+    if (known.name == "python-stdlib") return ReadPythonStdlib(known, max_bytes);
+    return ReadFirst(in_places("wiki.test.raw"), known, max_bytes);
   }
-  if (Exists(name_or_path)) return ReadText(name_or_path);
+  if (Exists(name_or_path)) return ReadText(name_or_path, max_bytes);
   std::string names;
   for (const KnownText& known : KnownTexts()) names += fmt::format("{}{}", names.empty() ? "" : ", ", known.name);
   return Fail("text \"{}\" is neither a file nor a known name ({})", name_or_path, names);
@@ -168,11 +175,10 @@ const std::vector<KnownText>& KnownTexts() {
   return texts;
 }
 
-Result<std::string> LoadText(const std::string& name_or_path, const CorpusPlaces& places) {
-  KVANT_ASSIGN_OR_RETURN(std::string text, LoadUnchecked(name_or_path, places));
+Result<std::string> LoadText(const std::string& name_or_path, const CorpusPlaces& places, size_t max_bytes) {
+  KVANT_ASSIGN_OR_RETURN(std::string text, LoadUnchecked(name_or_path, places, max_bytes));
   if (text.empty()) return Fail("text \"{}\" is empty", name_or_path);
-  if (text.find('\0') != text.npos || WellFormedPrefix(text) != text.size())
-    return Fail("text \"{}\" is not UTF-8 text", name_or_path);
+  if (!IsUtf8WithoutNul(text)) return Fail("text \"{}\" is not UTF-8 text", name_or_path);
   return text;
 }
 

@@ -5,6 +5,7 @@
 //   wikitext-2-test  WikiText-2's raw test split, the file wiki.test.raw in the folder that KVANT_TEXTS names
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,8 +30,12 @@ struct KnownText {
 
 const std::vector<KnownText>& KnownTexts();
 
-// The bytes of a known text or of a file (a path to a file named like a known text needs "./"); files that end in .gz
-// are unpacked. Texts are at most 1 GiB and must be UTF-8 without NUL: otherwise it is probably not a text.
-Result<std::string> LoadText(const std::string& name_or_path, const CorpusPlaces& places);
+inline constexpr size_t kMaxTextBytes = size_t{1} << 30;
+
+// The bytes of a known text or of a regular file (a path to a file named like a known text needs "./"); gzip data is
+// unpacked. Texts have at most max_bytes bytes, unpacked, and must be UTF-8 without NUL: otherwise it is probably not a
+// text.
+Result<std::string> LoadText(const std::string& name_or_path, const CorpusPlaces& places,
+                             size_t max_bytes = kMaxTextBytes);
 
 }  // namespace kvant
