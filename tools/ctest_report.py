@@ -45,6 +45,8 @@ def gtest_skips(output):
     for line in output.splitlines():
         if line.startswith("[ RUN      ] "):
             case, lines = line[len("[ RUN      ] "):].strip(), []
+        elif line.startswith(("[       OK ] ", "[  FAILED  ] ")):
+            case = None
         elif line.startswith("[  SKIPPED ] ") and case is not None:
             text = "\n".join(lines)
             reason = text.split(": Skipped\n", 1)[1] if ": Skipped\n" in text else ""

@@ -1,4 +1,5 @@
 // kvant eval: the cost of a few policies on one span, without an experiment file.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -6,6 +7,7 @@
 
 #include "kvant/eval/divergence.h"
 #include "kvant/eval/prefill_run.h"
+#include "kvant/metrics/summary.h"
 #include "messages.h"
 #include "session.h"
 #include "verbs.h"
@@ -22,6 +24,7 @@ struct EvalArguments {
   size_t score = 256;
   size_t span_end = 0;  // 0: context + score
   size_t chunk = kDefaultChunk;
+  size_t realizations = 0;
   bool json = false;
 };
 
@@ -31,7 +34,7 @@ nlohmann::ordered_json Number(double value) {
 }
 
 void PrintJson(const EvalArguments& arguments, const Policy& policy, const PrefillRun& run,
-               const Divergence& divergence, size_t span_end) {
+               const Divergence& divergence, size_t span_end, const std::vector<double>& realizations) {
   nlohmann::ordered_json line;
   line["arm"] = policy.text;
   line["k"] = ToText(policy.k);
@@ -57,22 +60,47 @@ void PrintJson(const EvalArguments& arguments, const Policy& policy, const Prefi
   line["saturated"] = run.stats.saturated;
   line["non_finite"] = run.stats.non_finite;
   line["cache_hash"] = run.cache_hash;
+  if (!realizations.empty()) line["mean_kl_realizations"] = realizations;
   // Policies and names may hold any bytes: what is not UTF-8 is replaced rather than thrown at.
   std::puts(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   std::fflush(stdout);
 }
 
-void PrintRow(const Policy& policy, const PrefillRun& run, const Divergence& divergence) {
+void PrintRow(const Policy& policy, const PrefillRun& run, const Divergence& divergence,
+              const std::vector<double>& realizations) {
   std::puts(fmt::format("{:<44} {:>7.4f} {:>7.4f} {:>10.6f} {:>9.4f} {:>7.2f} {:>9.4f} {:>8.2f}", policy.text,
                         BitsPerValue(run.bytes.k), BitsPerValue(run.bytes.v), divergence.MeanKl(), divergence.P99Kl(),
                         100 * divergence.Top1(), divergence.Ppl(), run.seconds)
                 .c_str());
+  if (!realizations.empty()) {
+    const auto [low, high] = std::minmax_element(realizations.begin(), realizations.end());
+    std::puts(fmt::format("{:<44} mean KL over {} other outcomes of rounding: {:.6f} ({:.6f} to {:.6f})", "",
+                          realizations.size(), Mean(realizations), *low, *high)
+                  .c_str());
+  }
   if (run.stats.saturated + run.stats.non_finite > 0) {
     std::puts(fmt::format("{:<44} warning: {} values saturated and {} were not finite, of {}", "", run.stats.saturated,
                           run.stats.non_finite, run.stats.values)
                   .c_str());
   }
   std::fflush(stdout);
+}
+
+// Mean KL of the same arm under other outcomes of rounding: seeds 1 to `arguments.realizations`.
+Result<std::vector<double>> Realizations(const EvalArguments& arguments, Transformer& transformer, ThreadPool& pool,
+                                         const Policy& policy, const SpanTokens& span, const PrefillRun& reference) {
+  std::vector<double> mean_kls;
+  for (size_t seed = 1; seed <= arguments.realizations; ++seed) {
+    transformer.SetRoundingNoise(seed);
+    auto run = RunPrefill(transformer, policy, span, arguments.chunk);
+    transformer.SetRoundingNoise(std::nullopt);
+    if (!run) return tl::unexpected<Error>(run.error());
+    KVANT_ASSIGN_OR_RETURN(const Divergence divergence,
+                           Compare(transformer, pool, reference.hidden.data(), run->hidden.data(),
+                                   std::span(span.tokens).last(span.scored)));
+    mean_kls.push_back(divergence.MeanKl());
+  }
+  return mean_kls;
 }
 
 Result<int> Eval(const EvalArguments& arguments, const Environment& environment) {
@@ -113,10 +141,12 @@ Result<int> Eval(const EvalArguments& arguments, const Environment& environment)
     KVANT_ASSIGN_OR_RETURN(const PrefillRun run, RunPrefill(transformer, policy, span, arguments.chunk));
     KVANT_ASSIGN_OR_RETURN(const Divergence divergence,
                            Compare(transformer, pool, reference.hidden.data(), run.hidden.data(), scored));
+    KVANT_ASSIGN_OR_RETURN(const std::vector<double> realizations,
+                           Realizations(arguments, transformer, pool, policy, span, reference));
     if (arguments.json) {
-      PrintJson(arguments, policy, run, divergence, span_end);
+      PrintJson(arguments, policy, run, divergence, span_end, realizations);
     } else {
-      PrintRow(policy, run, divergence);
+      PrintRow(policy, run, divergence, realizations);
     }
   }
   return kExitOk;
@@ -147,6 +177,10 @@ void AddEval(CLI::App& app, const Environment& environment, Action& run) {
       ->capture_default_str();
   verb->add_option("--chunk", arguments->chunk, "tokens of one prefill chunk")
       ->check(CLI::Range(size_t{1}, size_t{65536}))
+      ->capture_default_str();
+  verb->add_option("--realizations", arguments->realizations,
+                   "run each arm this often again under other outcomes of rounding, to see how far they scatter")
+      ->check(CLI::Range(size_t{0}, size_t{1000}))
       ->capture_default_str();
   verb->add_flag("--json", arguments->json, "one JSON object a line and arm");
   verb->callback(

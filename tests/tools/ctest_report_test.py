@@ -45,6 +45,32 @@ second line
 [  SKIPPED ] Codec.Silent
 [  SKIPPED ] All/P.Wide/0
 """
+# The end lists skipped and failed cases once more, in the same words as where they ran.
+GTEST_SKIP_BEFORE_OTHERS = """\
+[==========] Running 3 tests from 1 test suite.
+[ RUN      ] Codec.NeedsTexts
+s.cc:3: Skipped
+KVANT_TEXTS is not set
+[  SKIPPED ] Codec.NeedsTexts (0 ms)
+[ RUN      ] Codec.Fails
+s.cc:7: Failure
+Failed
+broken
+[  FAILED  ] Codec.Fails (0 ms)
+[ RUN      ] Codec.Runs
+[       OK ] Codec.Runs (0 ms)
+[----------] 3 tests from Codec (0 ms total)
+
+[----------] Global test environment tear-down
+[==========] 3 tests from 1 test suite ran. (0 ms total)
+[  PASSED  ] 1 test.
+[  SKIPPED ] 1 test, listed below:
+[  SKIPPED ] Codec.NeedsTexts
+[  FAILED  ] 1 test, listed below:
+[  FAILED  ] Codec.Fails
+
+ 1 FAILED TEST
+"""
 GTEST_FAILED = """\
 [==========] 5 tests from 2 test suites ran. (0 ms total)
 [  PASSED  ] 3 tests.
@@ -96,6 +122,11 @@ class Read(unittest.TestCase):
         self.assertEqual(report.skips, [("codec_test: Codec.NeedsTexts", "KVANT_TEXTS is not set"),
                                         ("codec_test: Codec.Silent", "no reason given"),
                                         ("codec_test: All/P.Wide/0", "this CPU has no AVX-512 second line")])
+
+    def test_the_list_at_the_end_is_not_counted_again(self):
+        report = self.read(program("codec_test", GTEST_SKIP_BEFORE_OTHERS, "fail"))
+        self.assertEqual(report.skips, [("codec_test: Codec.NeedsTexts", "KVANT_TEXTS is not set")])
+        self.assertEqual((report.passed_cases, report.failed_cases), (1, 1))
 
     def test_python(self):
         report = self.read(program("u", UNITTEST))

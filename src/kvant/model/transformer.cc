@@ -4,8 +4,20 @@
 #include <cstring>
 
 #include "kvant/base/check.h"
+#include "kvant/base/rng.h"
 
 namespace kvant {
+namespace {
+
+void AddRoundingNoise(uint64_t seed, int64_t position, float* row, size_t width) {
+  const CounterRng rng(seed, static_cast<uint64_t>(position));
+  for (size_t channel = 0; channel < width; ++channel) {
+    const auto steps = static_cast<float>(rng.Below(channel, 3)) - 1.0f;
+    row[channel] *= 1.0f + steps * 0x1p-23f;
+  }
+}
+
+}  // namespace
 
 Transformer::Transformer(const Model& model, ThreadPool& pool)
     : model_(model), pool_(pool), rotary_(model.config().rotary_frequencies) {}
@@ -34,7 +46,9 @@ void Transformer::Step(std::span<const StepRows> batch) {
   for (const StepRows& rows : batch) {
     for (const int32_t token : rows.tokens) {
       KVANT_CHECK(token >= 0 && static_cast<size_t>(token) < config.vocabulary);
-      weights.embedding.Expand(static_cast<size_t>(token), residual.Row(row++));
+      weights.embedding.Expand(static_cast<size_t>(token), residual.Row(row));
+      if (noise_seed_) AddRoundingNoise(*noise_seed_, positions_[row], residual.Row(row), config.hidden);
+      ++row;
     }
   }
 

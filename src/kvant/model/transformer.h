@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -41,6 +42,12 @@ class Transformer {
   void Logits(const float* hidden, size_t hidden_stride, size_t rows, size_t first, size_t count, float* logits,
               size_t logits_stride);
 
+  // Moves every embedding value by -1, 0 or +1 unit in its last place, drawn by (seed, position, channel): another
+  // outcome of rounding that is as right as any. Quantization amplifies it: a key that lies within rounding of a code's
+  // boundary gets the other code, and layer by layer most of the noise becomes another draw of itself
+  // (docs/decisions/0002-rounding-realizations.md). No seed: no noise, the default.
+  void SetRoundingNoise(std::optional<uint64_t> seed) { noise_seed_ = seed; }
+
   const Model& model() const { return model_; }
   // Bytes of activations and scratch held now.
   size_t scratch_bytes() const;
@@ -55,6 +62,7 @@ class Transformer {
   RotaryTable rotary_;
   ProductScratch product_scratch_;
   PrefillScratch attention_scratch_;
+  std::optional<uint64_t> noise_seed_;
   size_t rows_ = 0;
   std::vector<int64_t> positions_;
   AlignedBuffer<float> residual_;
