@@ -13,6 +13,21 @@ namespace {
 constexpr size_t kVocabularyTile = 1024;
 // Positions per block: bounds memory for long spans.
 constexpr size_t kBlockPositions = 512;
+
+// A token without finite logits: whose fault it is decides what the reader should do about it.
+tl::unexpected<Error> NotFinite(Transformer& transformer, const float* reference, size_t token) {
+  const size_t vocabulary = transformer.model().config().vocabulary;
+  std::vector<float> logits(kVocabularyTile);
+  for (size_t first = 0; first < vocabulary; first += kVocabularyTile) {
+    const size_t count = std::min(kVocabularyTile, vocabulary - first);
+    transformer.Logits(reference, transformer.model().config().hidden, 1, first, count, logits.data(), kVocabularyTile);
+    if (!std::all_of(logits.begin(), logits.begin() + static_cast<ptrdiff_t>(count),
+                     [](float logit) { return std::isfinite(logit); })) {
+      return Fail("scored token {}: the reference's logits are not finite: the model's weights are damaged", token);
+    }
+  }
+  return Fail("scored token {}: the logits are not finite: the policy's error has overflowed the model", token);
+}
 }  // namespace
 
 double Divergence::MeanKl() const { return Mean(kl); }
@@ -31,6 +46,11 @@ Result<Divergence> Compare(Transformer& transformer, ThreadPool& pool, const flo
   const size_t scored = scored_tokens.size();
   const size_t stride = PaddedStride(config.hidden);
   const size_t tile_stride = PaddedStride(kVocabularyTile);
+  for (const int32_t token : scored_tokens) {
+    if (token < 0 || static_cast<size_t>(token) >= config.vocabulary) {
+      return Fail("token id {} is outside the model's vocabulary of {}", token, config.vocabulary);
+    }
+  }
   Divergence out;
   for (size_t begin = 0; begin < scored; begin += kBlockPositions) {
     const size_t positions = std::min(kBlockPositions, scored - begin);
@@ -61,8 +81,7 @@ Result<Divergence> Compare(Transformer& transformer, ThreadPool& pool, const flo
     for (size_t index = 0; index < positions; ++index) {
       const TokenDivergence token = accumulators[index].Finish();
       if (!token.finite) {
-        return Fail("scored token {}: the logits are not finite: the policy's error has overflowed the model",
-                    begin + index);
+        return NotFinite(transformer, reference + (begin + index) * config.hidden, begin + index);
       }
       out.kl.push_back(token.kl);
       out.agree.push_back(token.agree() ? 1 : 0);

@@ -28,8 +28,9 @@ struct Divergence {
 
 // reference and arm: [scored][hidden] final hidden states; scored_tokens: the ids of the span. Logits of both are
 // recomputed tile by tile over the vocabulary in the same products, so identical states give KL exactly 0, and memory
-// is rows * tile, not rows * vocabulary. Fails when a logit is not finite, naming the position.
-// Cost: 4 * scored * hidden * vocabulary FLOP and two exponentials per logit.
+// is rows * tile, not rows * vocabulary. Fails when a logit is not finite, naming the position in the span and the
+// side, and for an id outside the vocabulary. Cost: 4 * scored * hidden * vocabulary FLOP and two exponentials per
+// logit.
 Result<Divergence> Compare(Transformer& transformer, ThreadPool& pool, const float* reference, const float* arm,
                            std::span<const int32_t> scored_tokens);
 

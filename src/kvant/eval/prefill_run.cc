@@ -8,14 +8,15 @@ namespace {
 
 bool IsExact(const CodecSpec& codec) { return codec.family == CodecFamily::kF32; }
 
-// Rows of one stream that queries at tokens [first, end) read, split by how they are stored.
+// Rows of one stream that queries at tokens [first, end) read. Window and sinks are copies that the policy's codec has
+// not touched, in whatever format `exact` names; the rest went through the codec.
 void CountRows(const StreamPolicy& policy, int64_t first, int64_t end, PrefillRun& run) {
   for (int64_t query = first; query < end; ++query) {
     const auto visible = static_cast<uint64_t>(query + 1);
     const uint64_t sinks = std::min<uint64_t>(visible, policy.sinks);
     const uint64_t window = std::min<uint64_t>(visible - sinks, policy.window);
     const uint64_t coded = visible - sinks - window;
-    (IsExact(policy.exact) ? run.rows_exact : run.rows_quantized) += sinks + window;
+    run.rows_exact += sinks + window;
     (IsExact(policy.format.codec) ? run.rows_exact : run.rows_quantized) += coded;
   }
 }
@@ -26,14 +27,17 @@ Result<PrefillRun> RunPrefill(Transformer& transformer, const Policy& policy, co
                               const ChunkCallback& on_chunk) {
   const ModelConfig& config = transformer.model().config();
   const std::vector<LayerShape> shapes = CacheShapes(config);
-  KVANT_ASSIGN_OR_RETURN(SequenceCache cache, SequenceCache::Create(policy, shapes));
   if (chunk == 0) return Fail("a chunk must have at least 1 token");
+  if (span.scored == 0 || span.scored > span.tokens.size()) {
+    return Fail("{} of {} tokens cannot be scored", span.scored, span.tokens.size());
+  }
   for (const int32_t token : span.tokens) {
     if (token < 0 || static_cast<size_t>(token) >= config.vocabulary) {
       return Fail("token id {} is outside the model's vocabulary of {}", token, config.vocabulary);
     }
   }
 
+  KVANT_ASSIGN_OR_RETURN(SequenceCache cache, SequenceCache::Create(policy, shapes));
   PrefillRun run;
   run.scored = span.scored;
   run.hidden = AlignedBuffer<float>(span.scored * config.hidden);

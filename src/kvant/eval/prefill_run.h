@@ -27,13 +27,15 @@ struct PrefillRun {
   CacheBytes bytes;  // stored when the last token is in
   EncodeStats stats;
   std::string cache_hash;  // SHA-256 of all stored bytes
-  // Rows that the queries of the scored tokens read, over both sides and all layers: in exact and in coded form.
+  // Rows that the queries of the scored tokens read, over both sides and all layers: exact (window, sinks, and all of a
+  // side in f32), and those that went through the policy's codec.
   uint64_t rows_exact = 0;
   uint64_t rows_quantized = 0;
   double seconds = 0;  // of the forward pass alone
 };
 
-// Refuses unsupported policies by name before memory is allocated. Memory: the cache and one chunk's activations.
+// Refuses unsupported policies and ids outside the vocabulary by name before memory is allocated, and a span without
+// scored tokens. Bits depend neither on the chunk nor on the threads. Memory: the cache and one chunk's activations.
 Result<PrefillRun> RunPrefill(Transformer& transformer, const Policy& policy, const SpanTokens& span, size_t chunk,
                               const ChunkCallback& on_chunk = nullptr);
 

@@ -1,5 +1,7 @@
 #include "kvant/eval/span.h"
 
+#include <algorithm>
+
 namespace kvant {
 
 Result<SpanTokens> CutSpan(std::span<const int32_t> text, const Span& span, std::optional<int32_t> bos) {
@@ -9,10 +11,12 @@ Result<SpanTokens> CutSpan(std::span<const int32_t> text, const Span& span, std:
                 span.end, text.size());
   }
   if (span.scored > span.end || span.context > span.end - span.scored) {
+    // Saturating: both come from a command line and may be anything.
+    const size_t needed = span.scored + std::min(span.context, SIZE_MAX - span.scored);
     return Fail(
         "{} scored tokens after {} tokens of context do not fit before token {}: the span must end at token {} "
         "or later",
-        span.scored, span.context, span.end, span.scored + span.context);
+        span.scored, span.context, span.end, needed);
   }
   SpanTokens cut;
   cut.scored = span.scored;

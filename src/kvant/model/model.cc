@@ -1,5 +1,6 @@
 #include "kvant/model/model.h"
 
+#include "kvant/io/printable.h"
 #include "kvant/model/arch/arch.h"
 
 namespace kvant {
@@ -35,7 +36,7 @@ Result<Model> Model::Load(const std::string& path) {
     KVANT_ASSIGN_OR_RETURN(model.weights_, architecture.read_weights(*model.file_, model.config_));
     return model;
   }
-  return Fail("{}: architecture \"{}\" is not supported (supported: {})", path, name, SupportedNames());
+  return Fail("{}: architecture \"{}\" is not supported (supported: {})", path, Printable(name), SupportedNames());
 }
 
 Result<Tokenizer> Model::LoadTokenizer() const {

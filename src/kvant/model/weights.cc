@@ -41,9 +41,9 @@ Result<WeightMatrix> WeightLoader::HeadMatrix(const std::string& name, size_t ro
 
 Result<std::vector<float>> WeightLoader::Vector(const std::string& name, size_t elems) const {
   KVANT_ASSIGN_OR_RETURN(const GgufTensor* tensor, file_.Tensor(name));
-  if (tensor->elems != elems) {
-    return Fail("{}: tensor {} has {} values, but the metadata says {}: the file is not a consistent model",
-                file_.path(), name, tensor->elems, elems);
+  if (tensor->rank != 1 || tensor->elems != elems) {
+    return Fail("{}: tensor {} has {} values (rank {}), but the metadata says {}: the file is not a consistent model",
+                file_.path(), name, tensor->elems, tensor->rank, elems);
   }
   std::vector<float> values(elems);
   DequantizeRow(tensor->type, tensor->bytes.data(), elems, values.data());
