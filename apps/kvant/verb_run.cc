@@ -70,8 +70,8 @@ Result<std::string> ReadSpecFile(const std::string& path) {
 std::string KeptText(const RunSummary& summary) {
   if (summary.kept_cells == 0) return "";
   if (summary.kept_cells == summary.total_cells)
-    return fmt::format("All {} cells were there already: nothing was measured.\n", summary.total_cells);
-  return fmt::format("{} of {} cells were there already and were not measured again.\n", summary.kept_cells,
+    return fmt::format("All {} cells were there already: nothing was measured.\n\n", summary.total_cells);
+  return fmt::format("{} of {} cells were there already and were not measured again.\n\n", summary.kept_cells,
                      summary.total_cells);
 }
 
@@ -94,7 +94,8 @@ Result<int> RunVerb(const RunArguments& arguments, const Environment& environmen
   const std::string folder = arguments.out.empty() ? "results/" + spec.name : arguments.out;
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) return Fail("{}: the folder for results cannot be made: {}", folder, error.message());
+  if (error)
+    return Fail("{}: the folder for results cannot be made ({}); name another with --out", folder, error.message());
   KVANT_ASSIGN_OR_RETURN(ResultsStore store, ResultsStore::Open(folder + "/results.db", OpenMode::kCreate));
 
   std::puts(fmt::format("{}{}: {}", spec.name, arguments.smoke ? " (smoke)" : "", spec.question).c_str());

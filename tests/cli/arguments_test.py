@@ -14,7 +14,7 @@ class Arguments(Case):
                 code, out, err = self.kvant(*verb, flag)
                 self.assertEqual((code, err), (0, ""))
                 self.assertIn("--help", out)
-                self.assertIn("kvant " + " ".join(verb), out)
+                self.assertIn(" ".join(["Usage: kvant", *verb]), out)
 
     def test_every_option_is_described(self):
         for verb in VERBS:

@@ -10,7 +10,7 @@ from program import PROGRAM, SECONDS
 from tiny_model import Random
 
 # Long enough to be hit in the middle: some hundred cells.
-LONG = {"spans": "{ends = [" + ", ".join(str(end) for end in range(700, 1300, 20)) + "], length = 32}",
+LONG = {"spans": "{ends = [" + ", ".join(str(end) for end in range(700, 1300, 30)) + "], length = 32}",
         "contexts": "[64, 512]", "chunk": 64}
 
 
