@@ -1,13 +1,34 @@
 // kvant: finds the smallest KV cache that a model can afford on its user's own text.
-#include <cstdio>
+#include <new>
 
 #include "kvant/base/cpu_target.h"
 #include "kvant/experiment/provenance.h"
+#include "messages.h"
 #include "verbs.h"
 
+namespace {
+
+// The library throws nothing of its own, but a cache may be larger than what this machine has to give.
+kvant::Result<int> Perform(const kvant::Action& run) {
+  try {
+    return run();
+  } catch (const std::bad_alloc&) {
+    return kvant::Fail("there is not enough memory; take fewer tokens, a smaller policy or another machine");
+  }
+}
+
+int Finish(int code) {
+  if (kvant::OutputArrived()) return code;
+  kvant::PrintMessage("the output could not be written");
+  return kvant::kExitFailure;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  kvant::GuardStandardStreams();
   const kvant::Environment environment = kvant::ReadEnvironment();
-  CLI::App app("kvant measures what each way of storing a KV cache costs on your model and your text.");
+  CLI::App app("kvant measures what each way of storing a KV cache costs on your model and your text.", "kvant");
   app.set_version_flag("--version", std::string("kvant ") + kvant::kVersion);
   app.require_subcommand(1);
   app.footer(
@@ -23,26 +44,20 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const bool asked_for_help = error.get_exit_code() == 0;
-    const int code = app.exit(error);
-    return asked_for_help ? code : kvant::kExitUsage;
+    // Help and version are "errors" with exit code 0.
+    if (error.get_exit_code() == 0) return Finish(app.exit(error));
+    kvant::PrintUsageError(app, error);
+    return kvant::kExitUsage;
   }
   if (!environment.target.empty()) {
     const auto forced = kvant::ForceTarget(environment.target);
     if (!forced) {
-      std::fprintf(stderr, "kvant: KVANT_TARGET: %s\n", forced.error().message.c_str());
+      kvant::PrintMessage("KVANT_TARGET: " + forced.error().message);
       return kvant::kExitUsage;
     }
   }
-  const auto code = run();
-  if (!code) {
-    std::fprintf(stderr, "kvant: %s\n", code.error().message.c_str());
-    return kvant::kExitFailure;
-  }
-  // A full disk or a closed pipe shows when the last bytes are written: it must not look like success.
-  if (std::fflush(stdout) != 0) {
-    std::fprintf(stderr, "kvant: the output could not be written\n");
-    return kvant::kExitFailure;
-  }
-  return *code;
+  const auto code = Perform(run);
+  if (code) return Finish(*code);
+  kvant::PrintMessage(code.error().message);
+  return kvant::kExitFailure;
 }

@@ -6,6 +6,7 @@
 #include "kvant/base/cpu_target.h"
 #include "kvant/eval/prefill_bench.h"
 #include "kvant/experiment/provenance.h"
+#include "messages.h"
 #include "session.h"
 #include "verbs.h"
 
@@ -65,9 +66,7 @@ Result<int> BenchPrefillVerb(const BenchArguments& arguments, const Environment&
   ThreadPool pool(ThreadsOf(arguments.model.threads));
   Transformer transformer(loaded.model, pool);
   KVANT_ASSIGN_OR_RETURN(const PrefillBenchResult result,
-                         BenchPrefill(transformer, pool, options, [](const std::string& what) {
-                           std::fputs(fmt::format("kvant: {}\n", what).c_str(), stderr);
-                         }));
+                         BenchPrefill(transformer, pool, options, [](const std::string& what) { PrintMessage(what); }));
   if (!arguments.json) {
     std::puts(fmt::format("{}, {} threads, {}, {}: chunks of {} tokens, median of {} interleaved repetitions",
                           loaded.model.config().name, pool.threads(), CpuModel(), ActiveTarget(), arguments.chunk,

@@ -8,6 +8,7 @@
 #include "kvant/eval/divergence.h"
 #include "kvant/eval/prefill_run.h"
 #include "kvant/metrics/summary.h"
+#include "messages.h"
 #include "session.h"
 #include "verbs.h"
 
@@ -120,10 +121,8 @@ Result<int> Eval(const EvalArguments& arguments, const Environment& environment)
   KVANT_ASSIGN_OR_RETURN(const SpanTokens span,
                          CutSpan(tokens, {span_end, arguments.score, arguments.context}, loaded.bos));
   if (span.tokens.size() > config.context_limit) {
-    std::fputs(fmt::format("kvant: warning: {} tokens are more than the {} that this model was trained for\n",
-                           span.tokens.size(), config.context_limit)
-                   .c_str(),
-               stderr);
+    PrintMessage(fmt::format("warning: {} tokens are more than the {} that this model was trained for",
+                             span.tokens.size(), config.context_limit));
   }
 
   ThreadPool pool(ThreadsOf(arguments.model.threads));

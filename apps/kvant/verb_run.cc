@@ -1,14 +1,14 @@
 // kvant run: an experiment from its file to its verdict.
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "kvant/base/sha256.h"
 #include "kvant/experiment/runner.h"
+#include "kvant/io/mapped_file.h"
 #include "kvant/report/csv.h"
 #include "kvant/report/table.h"
 #include "session.h"
@@ -29,20 +29,19 @@ struct RunArguments {
 
 volatile std::sig_atomic_t interrupted = 0;
 
-// A line that is rewritten on a terminal; elsewhere a line every few seconds.
+// A line that is rewritten on a terminal, cut to its width; elsewhere a line every few seconds.
 class TerminalProgress : public ProgressSink {
  public:
   void Update(const ProgressUpdate& update) override {
     const auto now = std::chrono::steady_clock::now();
-    const bool new_cell = update.what != what_;
-    if (!new_cell && now - last_ < (terminal_ ? std::chrono::milliseconds(200) : std::chrono::seconds(10))) return;
-    if (new_cell && !terminal_ && now - last_ < std::chrono::seconds(5)) return;
+    if (now - last_ < (terminal_ ? std::chrono::milliseconds(200) : std::chrono::seconds(4))) return;
     last_ = now;
-    what_ = update.what;
     const auto left = static_cast<long>(update.seconds_left + 0.5);
-    const std::string line = fmt::format("cell {}/{}  {:.0f} tokens/s  {}:{:02} left  {}",
-                                         std::min(update.done_cells + 1, update.total_cells), update.total_cells,
-                                         update.tokens_per_second, left / 60, left % 60, update.what);
+    std::string line = fmt::format("cell {}/{}  {:.0f} tokens/s  {}:{:02} left  {}",
+                                   std::min(update.done_cells + 1, update.total_cells), update.total_cells,
+                                   update.tokens_per_second, left / 60, left % 60, update.what);
+    // A line that wraps would not be rewritten but pile up.
+    if (terminal_ && line.size() >= TerminalColumns()) line.resize(TerminalColumns() - 1);
     std::fputs(terminal_ ? fmt::format("\r\033[K{}", line).c_str() : fmt::format("{}\n", line).c_str(), stderr);
   }
   bool Cancelled() const override { return interrupted != 0; }
@@ -51,19 +50,29 @@ class TerminalProgress : public ProgressSink {
   }
 
  private:
+  // Of this moment: windows change their size.
+  static size_t TerminalColumns() {
+    constexpr size_t kUsualColumns = 80;
+    winsize size{};
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kUsualColumns;
+    return size.ws_col;
+  }
+
   bool terminal_ = isatty(STDERR_FILENO) != 0;
-  std::string what_;
   std::chrono::steady_clock::time_point last_{};
 };
 
 Result<std::string> ReadSpecFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::error_code ignored;
-  if (!file || std::filesystem::is_directory(path, ignored))
-    return Fail("{}: no experiment file can be read there", path);
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  if (file.bad()) return Fail("{}: reading failed", path);
-  return text;
+  KVANT_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  return std::string(reinterpret_cast<const char*>(file.bytes().data()), file.size());
+}
+
+std::string KeptText(const RunSummary& summary) {
+  if (summary.kept_cells == 0) return "";
+  if (summary.kept_cells == summary.total_cells)
+    return fmt::format("All {} cells were there already: nothing was measured.\n\n", summary.total_cells);
+  return fmt::format("{} of {} cells were there already and were not measured again.\n\n", summary.kept_cells,
+                     summary.total_cells);
 }
 
 Result<int> RunVerb(const RunArguments& arguments, const Environment& environment) {
@@ -85,13 +94,14 @@ Result<int> RunVerb(const RunArguments& arguments, const Environment& environmen
   const std::string folder = arguments.out.empty() ? "results/" + spec.name : arguments.out;
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) return Fail("{}: the folder for results cannot be made: {}", folder, error.message());
+  if (error)
+    return Fail("{}: the folder for results cannot be made ({}); name another with --out", folder, error.message());
   KVANT_ASSIGN_OR_RETURN(ResultsStore store, ResultsStore::Open(folder + "/results.db", OpenMode::kCreate));
 
   std::puts(fmt::format("{}{}: {}", spec.name, arguments.smoke ? " (smoke)" : "", spec.question).c_str());
-  std::puts(fmt::format("{} ({}), text {} of {} tokens; {} arms, {} spans, {} contexts\n", loaded.model.config().name,
-                        spec.model, spec.text, inputs.tokens.size(), spec.arms.size(), spec.spans.size(),
-                        spec.contexts.size())
+  std::puts(fmt::format("{} ({}), text {} of {} tokens; arms: {}, spans: {}, contexts: {}\n",
+                        loaded.model.config().name, spec.model, spec.text, inputs.tokens.size(), spec.arms.size(),
+                        spec.spans.size(), spec.contexts.size())
                 .c_str());
   std::fflush(stdout);
   ThreadPool pool(ThreadsOf(arguments.threads));
@@ -102,7 +112,8 @@ Result<int> RunVerb(const RunArguments& arguments, const Environment& environmen
   const auto summary = RunExperiment(spec, spec_text, inputs, transformer, pool, store, progress);
   progress.Finish();
   if (!summary) return tl::unexpected<Error>(summary.error());
-  const std::string csv = folder + "/results.csv";
+  // A smoke run does not replace what the experiment has measured.
+  const std::string csv = folder + (arguments.smoke ? "/smoke.csv" : "/results.csv");
   KVANT_RETURN_IF_ERROR(WriteTextFile(csv, CsvOfCells(spec.name, summary->cells)));
   const auto places = fmt::format("{} (one row per cell)\n{}/results.db (per-token values too)", csv, folder);
   if (summary->stopped) {
@@ -112,6 +123,7 @@ Result<int> RunVerb(const RunArguments& arguments, const Environment& environmen
     return kExitStopped;
   }
 
+  std::fputs(KeptText(*summary).c_str(), stdout);
   std::puts(ResultsTable(spec, summary->cells).c_str());
   for (const CellRecord& cell : summary->cells) {
     if (cell.status == CellStatus::kFailed)
@@ -136,7 +148,8 @@ void AddRun(CLI::App& app, const Environment& environment, Action& run) {
   verb->add_option("experiment", arguments->spec, "a TOML file such as experiments/keys-vs-values.toml")->required();
   verb->add_option("-m,--model", arguments->model, "in place of the file's model");
   verb->add_option("-f,--text", arguments->text, "in place of the file's text");
-  verb->add_option("-o,--out", arguments->out, "folder of results.db and results.csv (default: results/NAME)");
+  verb->add_option("-o,--out", arguments->out,
+                   "folder of results.db and results.csv (smoke.csv with --smoke; default results/NAME)");
   AddThreads(*verb, arguments->threads);
   verb->add_flag("--smoke", arguments->smoke, "one tiny cell per arm, to see that everything works");
   verb->add_flag("--strict", arguments->strict, "exit with 3 unless every bar is a PASS");

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <cstdio>
 
+#include "messages.h"
 #include "session.h"
 #include "verbs.h"
 
@@ -21,10 +22,8 @@ Result<int> Tokenize(const TokenizeArguments& arguments, const Environment& envi
   const std::vector<int32_t> ids = loaded.tokenizer.Encode(text, {.parse_special = arguments.special});
   const size_t uncovered = loaded.tokenizer.UncoveredBytes(text);
   if (uncovered > 0) {
-    std::fputs(fmt::format("kvant: warning: {} bytes of the text have no token in this vocabulary and are left out\n",
-                           uncovered)
-                   .c_str(),
-               stderr);
+    PrintMessage(
+        fmt::format("warning: {} bytes of the text have no token in this vocabulary and are left out", uncovered));
   }
   std::string out;
   for (const int32_t id : ids) {
@@ -35,7 +34,7 @@ Result<int> Tokenize(const TokenizeArguments& arguments, const Environment& envi
       out += fmt::format("{}\n", id);
     }
   }
-  if (std::fwrite(out.data(), 1, out.size(), stdout) != out.size()) return Fail("the output could not be written");
+  std::fwrite(out.data(), 1, out.size(), stdout);
   return kExitOk;
 }
 

@@ -161,6 +161,13 @@ class Parser {
   bool seen_v_ = false;
 };
 
+// Codecs whose values do not share anything: the order of channels changes nothing that they store.
+bool StoresValuesAlone(const Format& format) {
+  const CodecFamily family = format.codec.family;
+  return format.transforms.empty() &&
+         (family == CodecFamily::kF32 || family == CodecFamily::kF16 || family == CodecFamily::kBf16);
+}
+
 std::string OverrideText(char side, const LayerOverride& override) {
   return fmt::format(" {}[{}]={}", side, fmt::join(override.layers, ","), ToText(override.format));
 }
@@ -174,7 +181,9 @@ StreamPolicy Simplified(StreamPolicy policy) {
 
 StreamPolicy Policy::KeysOf(size_t layer, size_t layers) const {
   StreamPolicy stream{FormatFor(k, k_overrides, layer, layers), window, sinks, exact};
-  if (order == ChannelOrder::kInterleaved) {
+  // Permuting what needs no permuting would sum the products of a score in another order: an identity arm would no
+  // longer have the reference's bits.
+  if (order == ChannelOrder::kInterleaved && !StoresValuesAlone(stream.format)) {
     stream.format.transforms.insert(stream.format.transforms.begin(), TransformKind::kInterleave);
   }
   return Simplified(std::move(stream));

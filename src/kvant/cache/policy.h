@@ -6,7 +6,8 @@
 // Keys: k, v (a format; required), k[LAYERS] and v[LAYERS] (overrides; layers count attention layers from 0, negative
 // from the end), window (most recent tokens kept exact), sinks (first tokens kept exact), exact (codec of window and
 // sinks: f32, the default, f16 or bf16), at (where keys are quantized: post_rope), order (channel order of rotary keys:
-// half, the default, as in Hugging Face and the papers, or interleaved, as llama.cpp stores Llama-family keys).
+// half, the default, as in Hugging Face and the papers, or interleaved, as llama.cpp stores Llama-family keys; it says
+// which channels share a group, so plain f32, f16 and bf16 are stored alike with both).
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,7 @@ struct LayerOverride {
 
 // How one side of one layer is stored.
 struct StreamPolicy {
-  Format format;                       // transforms include kInterleave first when order is interleaved
+  Format format;                       // transforms begin with kInterleave where an interleaved order matters
   size_t window = 0;                   // tokens
   size_t sinks = 0;                    // tokens
   CodecSpec exact{CodecFamily::kF32};  // codec of window and sinks

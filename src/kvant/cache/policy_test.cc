@@ -81,6 +81,17 @@ TEST(Policy, InterleavedOrderComesBeforeOtherTransformsAndOnlyForKeys) {
   EXPECT_EQ(policy->ValuesOf(0, 1).format.transforms, std::vector<TransformKind>{TransformKind::kHadamard});
 }
 
+TEST(Policy, OrderMovesNothingWhereValuesAreStoredAlone) {
+  for (const char* format : {"f32", "f16", "bf16"}) {
+    const auto policy = ParsePolicy(fmt::format("k={} v=f32 k[1]=q4_0 k[2]=had+{} order=interleaved", format, format));
+    ASSERT_TRUE(policy.has_value());
+    EXPECT_TRUE(policy->KeysOf(0, 3).format.transforms.empty()) << format;
+    EXPECT_EQ(policy->KeysOf(1, 3).format.transforms, std::vector<TransformKind>{TransformKind::kInterleave});
+    // A rotation mixes channels, so their order matters again.
+    EXPECT_EQ(policy->KeysOf(2, 3).format.transforms.size(), 2u);
+  }
+}
+
 // Any bytes either parse, and then round trip, or give an error: never a crash.
 TEST(Policy, HostileTextIsRefusedOrRoundTrips) {
   const std::string alphabet = "kv=[],- 0123456789qfbdhas+/_gm\xff";

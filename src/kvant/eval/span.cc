@@ -7,7 +7,8 @@ namespace kvant {
 Result<SpanTokens> CutSpan(std::span<const int32_t> text, const Span& span, std::optional<int32_t> bos) {
   if (span.scored == 0) return Fail("a span must score at least 1 token");
   if (span.end > text.size()) {
-    return Fail("the span ends at token {} but the text has only {} tokens", span.end, text.size());
+    return Fail("the span ends at token {} but the text has only {} tokens: end it earlier or take a longer text",
+                span.end, text.size());
   }
   if (span.scored > span.end || span.context > span.end - span.scored) {
     // Saturating: both come from a command line and may be anything.

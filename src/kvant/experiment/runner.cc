@@ -68,6 +68,10 @@ class Runner {
   }
 
  private:
+  bool HasArm(const std::string& policy) const {
+    return std::any_of(spec_.arms.begin(), spec_.arms.end(), [&](const ArmSpec& arm) { return arm.policy == policy; });
+  }
+
   Result<std::vector<PlannedSpan>> Plan() {
     KVANT_ASSIGN_OR_RETURN(const Policy reference, ParsePolicy(spec_.reference));
     std::vector<PlannedSpan> plan;
@@ -76,7 +80,9 @@ class Runner {
         PlannedSpan planned{span, context, {}};
         std::vector<PlannedCell> wanted;
         if (span == spec_.spans.front()) {
-          wanted.push_back({KeyOf("identity", spec_.reference, span, context, spec_.chunk), reference});
+          if (!HasArm(spec_.reference)) {
+            wanted.push_back({KeyOf("identity", spec_.reference, span, context, spec_.chunk), reference});
+          }
           if (spec_.floor_second_chunk) {
             wanted.push_back({KeyOf("floor", spec_.reference, span, context, *spec_.floor_second_chunk), reference});
           }
@@ -86,15 +92,12 @@ class Runner {
           wanted.push_back({KeyOf(arm.name, arm.policy, span, context, spec_.chunk), std::move(policy)});
         }
         for (PlannedCell& cell : wanted) {
-          // An arm may be the reference; then the identity cell is its cell.
-          const bool planned_twice =
-              std::any_of(keys_.begin(), keys_.end(), [&](const CellKey& other) { return SameCell(cell.key, other); });
           keys_.push_back(cell.key);
-          if (planned_twice) continue;
           KVANT_ASSIGN_OR_RETURN(const std::optional<CellRecord> stored, store_.FindCell(hash_, cell.key));
-          ++total_cells_;
+          ++summary_.total_cells;
           if (stored && stored->status == CellStatus::kOk) {
             ++done_cells_;
+            ++summary_.kept_cells;
           } else {
             planned.cells.push_back(std::move(cell));
           }
@@ -186,7 +189,7 @@ class Runner {
     update.done_tokens = done_tokens_;
     update.total_tokens = total_tokens_;
     update.done_cells = done_cells_;
-    update.total_cells = total_cells_;
+    update.total_cells = summary_.total_cells;
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
     update.tokens_per_second = static_cast<double>(done_tokens_) / seconds;
     if (done_tokens_ < total_tokens_) {
@@ -205,7 +208,6 @@ class Runner {
   RunSummary summary_;
   std::vector<CellKey> keys_;  // of all cells, in the order of the plan
   size_t done_cells_ = 0;
-  size_t total_cells_ = 0;
   size_t done_tokens_ = 0;
   size_t total_tokens_ = 0;
   std::chrono::steady_clock::time_point start_;

@@ -32,15 +32,17 @@ Status CheckAgainstModel(const ExperimentSpec& spec, const ModelConfig& config, 
 struct RunSummary {
   std::string spec_hash;
   // Of this spec, old and new: by context, then span, each with identity and floor first and then the arms as written.
-  // An arm that is the reference appears as itself and as the identity cell that it shares.
   std::vector<CellRecord> cells;
+  size_t total_cells = 0;         // that the spec asks for
+  size_t kept_cells = 0;          // of them measured by an earlier run
   size_t new_cells = 0;
   size_t failed_cells = 0;
   bool stopped = false;  // the sink asked for it: run again to go on
 };
 
 // The cells: per span and context the reference, then every arm; on the first span of each context also the floor,
-// which is the reference again, as an identity arm and (with [floor]) in chunks of another size. A cell that fails is
+// which is the reference again, as an identity arm (unless the spec has an arm with the reference's policy text, which
+// is one) and (with [floor]) in chunks of another size. A cell that fails is
 // recorded with its reason and the run goes on. Hidden states of the reference stay in memory for one span and context
 // and are recomputed when a run is continued. Call CheckAgainstModel first.
 Result<RunSummary> RunExperiment(const ExperimentSpec& spec, const std::string& spec_text,

@@ -128,6 +128,8 @@ TEST(Spec, ErrorsNameFileLineAndKey) {
   EXPECT_THAT(ErrorWith("[256, 1024]", "1024"), HasSubstr("'contexts' is a whole number; write a list"));
   EXPECT_EQ(ErrorWith("{end = 2304", "{end = 1279"),
             "e.toml:7: span 1: 256 tokens after a context of 1024 do not fit before token 1279; end at 1280 or later");
+  // Of several contexts that do not fit, the longest says where the span has to end.
+  EXPECT_THAT(ErrorWith("{end = 2304", "{end = 300"), HasSubstr("after a context of 1024 do not fit before token 300"));
   EXPECT_EQ(ErrorWith("{end = 2304", "{end = 1280"), "");  // fits exactly
   EXPECT_EQ(ErrorWith("{end = 4608", "{end = 2304"),
             "e.toml:7: span 2: the span of 256 tokens that ends at 2304 is there twice; drop one\n"
