@@ -113,6 +113,42 @@ TEST_F(ReferenceTest, ArmsWithOneLayerQuantized) {
   EXPECT_EQ(arms, 40u);
 }
 
+// Scatter of log KL under other outcomes of rounding, pooled over the 16 arms (decision 0002).
+constexpr double kScatter = 0.08;
+
+TEST_F(ReferenceTest, ArmsWithEveryLayerQuantized) {
+  constexpr size_t kDraws = 3;
+  const nlohmann::json want = ReadJson("smollm2-135m.json");
+  const SpanTokens span = Cut(kSpan);
+  const PrefillRun reference = Run("k=f32 v=f32", span);
+  const Divergence identity = Against(reference, Run("k=f32 v=f32", span), span);
+  for (const double kl : identity.kl) ASSERT_EQ(kl, 0.0);
+  EXPECT_NEAR(identity.RefPpl() / want["ref_ppl"].get<double>(), 1, 5e-4);
+
+  std::vector<double> distances;
+  for (const auto& [policy, numbers] : want["arms"].items()) {
+    std::vector<double> kls;
+    std::vector<double> top1;
+    for (size_t draw = 0; draw < kDraws; ++draw) {
+      transformer_->SetRoundingNoise(draw == 0 ? std::nullopt : std::optional<uint64_t>(draw));
+      const Divergence got = Against(reference, Run(policy, span), span);
+      kls.push_back(got.MeanKl());
+      top1.push_back(got.Top1());
+    }
+    transformer_->SetRoundingNoise(std::nullopt);
+    distances.push_back(std::log(Mean(kls) / numbers["mean_kl"].get<double>()));
+    EXPECT_LE(std::abs(distances.back()), 4 * kScatter * std::sqrt(1 + 1.0 / kDraws)) << policy;
+    EXPECT_NEAR(Mean(top1), numbers["top1"].get<double>(), 0.05) << policy;
+  }
+  ASSERT_EQ(distances.size(), 16u);
+  // No bias beyond what 16 draws of that scatter allow, and as a whole no further away than draws are.
+  const double standard_error = kScatter * std::sqrt((1 + 1.0 / kDraws) / 16);
+  EXPECT_LE(std::abs(Mean(distances)), 3.5 * standard_error);
+  double squares = 0;
+  for (const double distance : distances) squares += distance * distance;
+  EXPECT_LE(std::sqrt(squares / 16), 2 * kScatter * std::sqrt(1 + 1.0 / kDraws));
+}
+
 // One chunk of 512 or 64 chunks of 8, one thread or two: the same bits, so the same KL.
 TEST_F(ReferenceTest, ChunksAndThreadsChangeNothing) {
   const SpanTokens span = Cut({512, 128, 384});
