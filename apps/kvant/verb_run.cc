@@ -11,6 +11,7 @@
 #include "kvant/io/mapped_file.h"
 #include "kvant/report/csv.h"
 #include "kvant/report/table.h"
+#include "messages.h"
 #include "session.h"
 #include "verbs.h"
 
@@ -132,7 +133,11 @@ Result<int> RunVerb(const RunArguments& arguments, const Environment& environmen
   const std::vector<BarVerdict> verdicts = JudgeBars(spec, summary->cells);
   std::puts(VerdictText(verdicts).c_str());
   std::puts(places.c_str());
-  if (summary->failed_cells > 0) return kExitFailure;
+  if (summary->failed_cells > 0) {
+    PrintMessage(fmt::format("{} of {} cells failed, for the reasons above; the same command tries them again",
+                             summary->failed_cells, summary->total_cells));
+    return kExitFailure;
+  }
   for (const BarVerdict& verdict : verdicts) {
     if (arguments.strict && verdict.verdict != Verdict::kPass) return kExitBarNotMet;
   }

@@ -158,13 +158,14 @@ class Spans(Case):
     def test_a_text_that_is_too_short_for_the_defaults(self):
         text = "the cat on the sand"
         short = self.put("short.txt", text.encode())
-        self.refuse("eval", "-m", self.model, "-f", short, *arms("k=q4_0 v=f32"), says=["1280", f"has only {len(expected_ids(text))} tokens"])
+        self.refuse("eval", "-m", self.model, "-f", short, *arms("k=q4_0 v=f32"),
+                    says=["1280", f"has only {len(expected_ids(text))} tokens"])
 
     def test_a_span_that_begins_before_the_text(self):
         self.refuse_span("--span-end", "50", "--context", "40", "--score", "20", says=["token 50", "token 60"])
 
     def test_numbers_that_are_none(self):
-        for option in ("--span-end", "--score", "--context", "--chunk", "--threads"):
+        for option in ("--span-end", "--score", "--context", "--chunk", "--threads", "--realizations"):
             for value in ("-1", "x", "1.5", "", "1e3", "99999999999999999999999", "9223372036854775808"):
                 err = self.refuse_span(f"{option}={value}", code=2, says=option)
                 self.assertEqual(len(err.splitlines()), 1, err)
@@ -173,8 +174,8 @@ class Spans(Case):
 
     def test_more_tokens_than_the_model_was_trained_for_is_a_warning(self):
         text = self.put("long.txt", (self.folder / "text.txt").read_bytes() * 3)
-        code, out, err = self.kvant("eval", "-m", self.model, "-f", text, "--context", "4090", "--score", "16", "--json",
-                                    *arms("k=q4_0 v=f32"))
+        code, out, err = self.kvant("eval", "-m", self.model, "-f", text, "--context", "4090", "--score", "16",
+                                    "--json", *arms("k=q4_0 v=f32"))
         self.assertEqual(code, 0, err)
         self.assertEqual(json.loads(out)["context"], 4090)
         self.assert_messages(err)

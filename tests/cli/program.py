@@ -41,7 +41,8 @@ class Case(unittest.TestCase):
     def start(self, *arguments, environment=None, **options):
         full = self.environment | (environment or {})
         full = {key: value for key, value in full.items() if value is not None}
-        return subprocess.Popen([PROGRAM, *(part if isinstance(part, bytes) else str(part) for part in arguments)], env=full, cwd=self.folder, stdin=subprocess.DEVNULL,
+        command = [PROGRAM, *(part if isinstance(part, bytes) else str(part) for part in arguments)]
+        return subprocess.Popen(command, env=full, cwd=self.folder, stdin=subprocess.DEVNULL,
                                 **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options)
 
     def kvant(self, *arguments, **options):

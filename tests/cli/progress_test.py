@@ -1,5 +1,6 @@
 """What `kvant run` says while it works: lines in a log, one rewritten line on a terminal."""
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -11,8 +12,8 @@ import unittest
 
 from experiment import RunCase, toml
 
-# About ten seconds on two slow cores; the tests stop it as soon as they have seen enough.
-LONG = {"spans": "{ends = [" + ", ".join(str(end) for end in range(4000, 5000, 5)) + "], length = 64}",
+# Far longer than the tests look at it: they stop it as soon as they have seen enough.
+LONG = {"spans": "{ends = [" + ", ".join(str(end) for end in range(2200, 6200, 10)) + "], length = 64}",
         "contexts": "[2048]", "chunk": 128}
 LINE = re.compile(r"cell \d+/\d+  \d+ tokens/s  \d+:\d\d left  \S.*")
 
@@ -43,40 +44,37 @@ class Progress(RunCase):
         for line in lines:
             self.assertRegex(line, LINE)
             self.assertNotIn("\x1b", line)
-        self.assertLess(at[0], 3)  # soon, so that one sees that it works
+        # The first line comes soon, the others every four seconds; a busy machine may take longer.
+        self.assertLess(at[0], 10)
         for earlier, later in zip(at, at[1:]):
-            self.assertTrue(1 < later - earlier < 6, at)
+            self.assertTrue(1 < later - earlier < 15, at)
 
-    def on_terminal(self, columns, seconds=1.5):
+    def updates(self, columns):
+        """The first lines that a terminal of this width gets to see, each written over the one before."""
         main, other = pty.openpty()
         fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         process = self.begin(other)
         os.close(other)
-        end = time.monotonic() + seconds
-        data = b""
-        while time.monotonic() < end:
-            try:
-                data += os.read(main, 4096)
-            except OSError:
-                break
+        text = ""
+        with contextlib.suppress(OSError):  # the program has ended
+            while text.count("\r") < 5:
+                text += os.read(main, 4096).decode()
         process.kill()
         os.close(main)
-        return data.decode()
+        self.assertNotIn("\n", text)
+        parts = text.split("\r\x1b[K")
+        self.assertEqual(parts[0], "")
+        self.assertGreater(len(parts), 4)
+        return parts[1:-1]  # the last may be cut off
 
     def test_on_a_terminal(self):
-        text = self.on_terminal(120)
-        self.assertNotIn("\n", text)
-        updates = [part for part in re.split(r"\r\x1b\[K", text) if part][:-1]  # the last may be cut off
-        self.assertGreater(len(updates), 2)
-        for update in updates:
+        for update in self.updates(columns=120):
             self.assertRegex(update, LINE)
 
     def test_on_a_narrow_terminal_it_stays_one_line(self):
-        text = self.on_terminal(40)
-        updates = [part for part in re.split(r"\r\x1b\[K", text) if part][:-1]
-        self.assertGreater(len(updates), 2)
-        for update in updates:
+        for update in self.updates(columns=40):
             self.assertLess(len(update), 40)
+            self.assertRegex(update, r"cell \d+/\d+  ")
 
 
 if __name__ == "__main__":

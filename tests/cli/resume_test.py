@@ -1,6 +1,8 @@
 """kvant run that is stopped: by kill -9 at any moment, and by Ctrl-C."""
 
+import contextlib
 import signal
+import sqlite3
 import subprocess
 import time
 import unittest
@@ -47,11 +49,22 @@ class Stopped(RunCase):
         self.run_spec(toml(**LONG), "--threads", "1")
         self.assertEqual(self.numbers(), self.whole())
 
+    def wait_for_cells(self, wanted):
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            with contextlib.suppress(sqlite3.Error):  # not there yet, or just being written
+                database = sqlite3.connect(f"file:{self.out}/results.db?mode=ro", uri=True)
+                with contextlib.closing(database):
+                    if database.execute("SELECT COUNT(*) FROM cells").fetchone()[0] >= wanted:
+                        return
+            time.sleep(0.01)
+        self.fail(f"{wanted} cells are not stored after {SECONDS} seconds")
+
     def stop(self, number):
         process = self.begin(toml(**LONG))
-        time.sleep(self.seconds * 0.4)
+        self.wait_for_cells(10)
         process.send_signal(number)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=SECONDS)
         self.assertEqual(process.returncode, 130, err)
         out = out.decode()
         self.assertIn("Stopped", out)

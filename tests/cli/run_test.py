@@ -5,7 +5,11 @@ import sqlite3
 import unittest
 
 from experiment import ARMS, RunCase, toml
+from program import SECONDS
 from tiny_model import tiny_model, words
+
+# Five cells: one span, one context.
+SMALL = {"spans": "[{end = 200, length = 16}]", "contexts": "[32]"}
 
 
 def verdict_of(out, bar):
@@ -60,13 +64,13 @@ class Run(RunCase):
         self.assertEqual(self.numbers(), one)
 
     def test_an_exact_arm_is_not_measured_twice(self):
-        out = self.run_spec(toml(arms={"exact": "k=f32 v=f32", "k8": ARMS["k8"]}, spans="[{end = 200, length = 16}]",
-                                 contexts="[32]"))
+        out = self.run_spec(toml(arms={"exact": "k=f32 v=f32", "k8": ARMS["k8"]}, **SMALL))
         self.assertEqual(sorted(row["arm"] for row in self.rows()), ["exact", "floor", "k8"])
         self.assertIn("exact", out)
 
     def test_model_and_text_of_the_command_line(self):
-        other_model, other_text = self.put("other.gguf", tiny_model(seed=2)), self.put("other.txt", words(300, 9).encode())
+        other_model = self.put("other.gguf", tiny_model(seed=2))
+        other_text = self.put("other.txt", words(300, 9).encode())
         self.run_spec(toml(model="nowhere.gguf", text="nowhere.txt"), "-m", self.model, "-f", self.text)
         base = self.numbers()
         for arguments in (["-m", other_model], ["-f", other_text]):
@@ -114,19 +118,44 @@ class Run(RunCase):
         self.assertEqual(len(self.rows()), 16)
 
 
+    def test_cells_that_fail_are_shown_with_their_reason_and_tried_again(self):
+        spec = self.spec(toml(**SMALL, bars={"bar": "mean kl(k2) > mean kl(k8) at 32"}))
+        broken = self.put("broken.gguf", tiny_model(broken=True))
+        for _ in range(2):
+            code, out, err = self.kvant("run", spec, "-m", broken, "-o", self.out)
+            self.assertEqual(code, 1)
+            self.assertIn("kvant: 5 of 5 cells failed", err)
+            self.assertEqual(verdict_of(out, "bar"), "MISSING")
+            rows = self.rows()
+            self.assertEqual(len(rows), 5)
+            for row in rows:
+                self.assertEqual((row["status"], row["mean_kl_nats"]), ("failed", ""))
+                self.assertIn("not finite", row["reason"])
+
+    def test_two_at_once(self):
+        processes = [self.start("run", self.spec(toml()), "-o", self.out) for _ in range(2)]
+        for process in processes:
+            _, err = process.communicate(timeout=SECONDS)
+            self.assertEqual(process.returncode, 0, err)
+        both = self.numbers()
+        self.out = self.out.with_name("alone")
+        self.run_spec(toml())
+        self.assertEqual(both, self.numbers())
+
+
 class Changes(RunCase):
     """Cells of one spec are never shown as another's, although they share a database."""
 
     def test_a_changed_spec(self):
-        self.run_spec(toml())
+        self.run_spec(toml(**SMALL))
         base = self.numbers()
         changes = {
-            "policy": toml(arms=ARMS | {"k2": "k=affine3/g32 v=f32"}),
-            "chunk": toml(chunk=32),
-            "contexts": toml(contexts="[32, 128]"),
-            "spans": toml(spans="{ends = [400, 501], length = 48}"),
-            "reference": toml(reference='"k=f16 v=f16"'),
-            "arms": toml(arms=ARMS | {"more": "k=q4_0 v=q4_0"}),
+            "policy": toml(arms=ARMS | {"k2": "k=affine3/g32 v=f32"}, **SMALL),
+            "chunk": toml(chunk=32, **SMALL),
+            "contexts": toml(**SMALL | {"contexts": "[32, 64]"}),
+            "spans": toml(**SMALL | {"spans": "[{end = 201, length = 16}]"}),
+            "reference": toml(reference='"k=f16 v=f16"', **SMALL),
+            "arms": toml(arms=ARMS | {"more": "k=q4_0 v=q4_0"}, **SMALL),
         }
         for what, text in changes.items():
             with self.subTest(what):
@@ -139,7 +168,7 @@ class Changes(RunCase):
                 self.run_spec(text)
                 self.assertEqual(self.numbers(), shown)
                 self.out = fresh
-        self.assertIn("there already", self.run_spec(toml()))
+        self.assertIn("there already", self.run_spec(toml(**SMALL)))
         self.assertEqual(self.numbers(), base)
 
     def test_a_renamed_arm_keeps_its_cells_under_the_new_name(self):
@@ -182,7 +211,8 @@ class Verdicts(RunCase):
         self.assertIn("5 bars: 2 PASS, 1 NOT MET, 2 MISTRUSTED", out)
 
     def test_arms_that_store_the_same_bytes(self):
-        out = self.run_spec(toml(arms={"a": "k=q4_0 v=f32", "b": "v=f32 k=q4_0"}, bars={"bar": "kl(a) > kl(b) in >= 1 of 2 spans at 64"}))
+        out = self.run_spec(toml(arms={"a": "k=q4_0 v=f32", "b": "v=f32 k=q4_0"},
+                                 bars={"bar": "kl(a) > kl(b) in >= 1 of 2 spans at 64"}))
         self.assertEqual(verdict_of(out, "bar"), "MISTRUSTED")
 
     def test_strict(self):

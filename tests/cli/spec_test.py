@@ -16,8 +16,8 @@ class Spec(RunCase):
         return next(number for number, line in enumerate(text.splitlines(), 1) if part in line)
 
     def test_mistakes_of_the_file_come_together_with_their_lines(self):
-        text = toml(bars={"one": "mean kl(k9) > mean kl(k8) at 128", "two": "kl(k8) >> 3", "three": "mean kl(k8) < 1 at 99"},
-                    colour='"red"')
+        text = toml(bars={"one": "mean kl(k9) > mean kl(k8) at 128", "two": "kl(k8) >> 3",
+                          "three": "mean kl(k8) < 1 at 99"}, colour='"red"')
         path = self.spec(text)
         err = self.refuse_spec(text, [])
         for part, says in (("colour", "colour"), ("k9", "k9"), (">> 3", "character"), ("at 99", "99")):

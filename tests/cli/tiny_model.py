@@ -1,7 +1,8 @@
 """A tiny Llama in GGUF, the same bytes every time, so that tests of the program need no download.
 
-Two layers, hidden 64, four query heads on two KV heads, F32 weights, and a byte-level vocabulary: the 256 bytes in GPT-2's
-alphabet, some merges, three control tokens. The weights are random: its text means nothing, its arithmetic is real.
+Two layers, hidden 64, four query heads on two KV heads, F32 weights, and a byte-level vocabulary: the 256 bytes in
+GPT-2's alphabet, some merges, three control tokens. The weights are random: its text means nothing, its arithmetic is
+real.
 """
 
 import math
@@ -128,7 +129,7 @@ def _metadata(head_dim, add_bos):
 
 
 def _shapes(head_dim, tied):
-    """Name to (rows, columns); one row count of 0 marks a vector. GGUF writes the columns first."""
+    """Name to (rows, columns); 0 rows mark a vector. GGUF writes the columns first."""
     shapes = {"token_embd.weight": (len(vocabulary()), HIDDEN), "output_norm.weight": (0, HIDDEN)}
     if not tied:
         shapes["output.weight"] = (len(vocabulary()), HIDDEN)
@@ -159,15 +160,18 @@ def _padded(data):
     return data + b"\0" * (-len(data) % ALIGNMENT)
 
 
-def tiny_model(head_dim=32, add_bos=False, tied=True, seed=1):
-    """The bytes of the file."""
+def tiny_model(head_dim=32, add_bos=False, tied=True, seed=1, broken=False):
+    """The bytes of the file. A broken one has a NaN in its last norm."""
     random = Random(seed)
     infos, blob = b"", b""
     shapes = _shapes(head_dim, tied)
     for name, (rows, columns) in shapes.items():
         dims = [columns] if rows == 0 else [columns, rows]
         infos += _string(name) + struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, 0, len(blob))
-        blob += _padded(_values(rows, columns, random).tobytes())
+        values = _values(rows, columns, random)
+        if broken and name == "output_norm.weight":
+            values[3] = math.nan
+        blob += _padded(values.tobytes())
     metadata = _metadata(head_dim, add_bos)
     head = b"GGUF" + struct.pack("<IQQ", 3, len(shapes), len(metadata))
     for key, (kind, value) in metadata.items():
