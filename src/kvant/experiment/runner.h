@@ -33,8 +33,8 @@ struct RunSummary {
   std::string spec_hash;
   // Of this spec, old and new: by context, then span, each with identity and floor first and then the arms as written.
   std::vector<CellRecord> cells;
-  size_t total_cells = 0;         // that the spec asks for
-  size_t kept_cells = 0;          // of them measured by an earlier run
+  size_t total_cells = 0;  // that the spec asks for
+  size_t kept_cells = 0;   // of them measured by an earlier run
   size_t new_cells = 0;
   size_t failed_cells = 0;
   bool stopped = false;  // the sink asked for it: run again to go on
