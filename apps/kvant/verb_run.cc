@@ -26,6 +26,7 @@ struct RunArguments {
   size_t threads = 0;
   bool smoke = false;
   bool strict = false;
+  bool markdown = false;
 };
 
 volatile std::sig_atomic_t interrupted = 0;
@@ -125,13 +126,13 @@ Result<int> RunVerb(const RunArguments& arguments, const Environment& environmen
   }
 
   std::fputs(KeptText(*summary).c_str(), stdout);
-  std::puts(ResultsTable(spec, summary->cells).c_str());
+  std::puts((arguments.markdown ? ResultsMarkdown(spec, summary->cells) : ResultsTable(spec, summary->cells)).c_str());
   for (const CellRecord& cell : summary->cells) {
     if (cell.status == CellStatus::kFailed)
       std::puts(fmt::format("failed: {}: {}", Describe(cell.key), cell.reason).c_str());
   }
   const std::vector<BarVerdict> verdicts = JudgeBars(spec, summary->cells);
-  std::puts(VerdictText(verdicts).c_str());
+  std::puts((arguments.markdown ? VerdictMarkdown(verdicts) : VerdictText(verdicts)).c_str());
   std::puts(places.c_str());
   if (summary->failed_cells > 0) {
     PrintMessage(fmt::format("{} of {} cells failed, for the reasons above; the same command tries them again",
@@ -157,6 +158,7 @@ void AddRun(CLI::App& app, const Environment& environment, Action& run) {
                    "folder of results.db and results.csv (smoke.csv with --smoke; default results/NAME)");
   AddThreads(*verb, arguments->threads);
   verb->add_flag("--smoke", arguments->smoke, "one tiny cell per arm, to see that everything works");
+  verb->add_flag("--markdown", arguments->markdown, "table and verdicts in Markdown, for pages such as the README");
   verb->add_flag("--strict", arguments->strict, "exit with 3 unless every bar is a PASS");
   verb->callback(
       [arguments, &environment, &run] { run = [=, &environment] { return RunVerb(*arguments, environment); }; });
