@@ -34,9 +34,7 @@ Result<TokenizerData> ReadWith(const GgufBuilder& keys, uint64_t count) {
   return ReadTokenizerData(*opened);  // outlives the file
 }
 
-std::string ErrorWith(const GgufBuilder& keys) {
-  return ErrorOf(ReadWith(keys, 1));
-}
+std::string ErrorWith(const GgufBuilder& keys) { return ErrorOf(ReadWith(keys, 1)); }
 
 TEST(TokenizerData, TakesEveryKey) {
   GgufBuilder keys;
