@@ -2,6 +2,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -38,7 +39,7 @@ class TerminalProgress : public ProgressSink {
     const auto now = std::chrono::steady_clock::now();
     if (now - last_ < (terminal_ ? std::chrono::milliseconds(200) : std::chrono::seconds(4))) return;
     last_ = now;
-    const auto left = static_cast<long>(update.seconds_left + 0.5);
+    const long left = std::lround(update.seconds_left);
     std::string line = fmt::format("cell {}/{}  {:.0f} tokens/s  {}:{:02} left  {}",
                                    std::min(update.done_cells + 1, update.total_cells), update.total_cells,
                                    update.tokens_per_second, left / 60, left % 60, update.what);
@@ -89,7 +90,7 @@ Result<int> RunVerb(const RunArguments& arguments, const Environment& environmen
   ExperimentInputs inputs;
   inputs.tokens = loaded.tokenizer.Encode(text);
   inputs.bos = loaded.bos;
-  KVANT_RETURN_IF_ERROR(CheckAgainstModel(spec, loaded.model.config(), inputs.tokens.size()));
+  KVANT_RETURN_IF_ERROR(CheckAgainstModel(spec, loaded.model.config(), inputs));
   KVANT_ASSIGN_OR_RETURN(inputs.model_hash, Sha256OfFile(loaded.path));
   inputs.text_hash = Sha256Hex(std::as_bytes(std::span(text)));
 

@@ -220,7 +220,7 @@ std::string PolicyError(const ExperimentSpec& spec, const TextPlace& place, cons
 
 }  // namespace
 
-Status CheckAgainstModel(const ExperimentSpec& spec, const ModelConfig& config, size_t text_tokens) {
+Status CheckAgainstModel(const ExperimentSpec& spec, const ModelConfig& config, const ExperimentInputs& inputs) {
   const std::vector<LayerShape> shapes = CacheShapes(config);
   std::vector<std::string> errors;
   const auto check_policy = [&](const std::string& text, const TextPlace& place) {
@@ -231,15 +231,15 @@ Status CheckAgainstModel(const ExperimentSpec& spec, const ModelConfig& config, 
   };
   if (spec.reference_place.line != 0) check_policy(spec.reference, spec.reference_place);
   for (const ArmSpec& arm : spec.arms) check_policy(arm.policy, arm.policy_place);
-  const auto fit = CheckSpansFit(spec, text_tokens);
+  const auto fit = CheckSpansFit(spec, inputs.tokens.size());
   if (!fit) errors.push_back(fit.error().message);
   for (const uint64_t context : spec.contexts) {
     for (const SpanSpec& span : spec.spans) {
-      if (context + span.length <= config.context_limit) continue;
-      errors.push_back(
-          fmt::format("{}: a context of {} tokens and a span of {} exceed the {} tokens that model {} was "
-                      "trained for",
-                      spec.file_name, context, span.length, config.context_limit, config.name));
+      if (context + span.length + (inputs.bos ? 1 : 0) <= config.context_limit) continue;
+      errors.push_back(fmt::format(
+          "{}: a context of {} tokens and a span of {}{} exceed the {} tokens that model {} was "
+          "trained for",
+          spec.file_name, context, span.length, inputs.bos ? " and the BOS" : "", config.context_limit, config.name));
       break;
     }
   }

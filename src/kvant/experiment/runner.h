@@ -26,8 +26,9 @@ struct ExperimentInputs {
 };
 
 // Policies of the spec against the model: syntax, and what the cache can store. All errors together, a line each, with
-// file, line and column. Also that every span fits the text and every context the model's trained length.
-Status CheckAgainstModel(const ExperimentSpec& spec, const ModelConfig& config, size_t text_tokens);
+// file, line and column. Also that every span fits the text and, with its context and a BOS, the model's trained
+// length.
+Status CheckAgainstModel(const ExperimentSpec& spec, const ModelConfig& config, const ExperimentInputs& inputs);
 
 struct RunSummary {
   std::string spec_hash;

@@ -127,10 +127,14 @@ TEST(RunnerFailure, IdsOfAnotherVocabularyEndTheRun) {
   EXPECT_THAT(summary.error().message, HasSubstr("is outside the model's vocabulary of 96"));
 }
 
-std::string CheckError(const std::string& spec_text, const Model& model, size_t text_tokens = 1000) {
+std::string CheckError(const std::string& spec_text, const Model& model, size_t text_tokens = 1000,
+                       std::optional<int32_t> bos = std::nullopt) {
   const auto spec = ParseExperiment(spec_text, "dir/lab.toml");
   EXPECT_TRUE(spec.has_value()) << spec.error().message;
-  const auto status = CheckAgainstModel(*spec, model.config(), text_tokens);
+  ExperimentInputs inputs;
+  inputs.tokens.resize(text_tokens);
+  inputs.bos = bos;
+  const auto status = CheckAgainstModel(*spec, model.config(), inputs);
   return status ? "" : status.error().message;
 }
 
@@ -138,6 +142,17 @@ TEST(CheckAgainstModel, AcceptsWhatFits) {
   const Model model = Load(LlamaTestFile({.head_dim = 64}));
   EXPECT_EQ(CheckError(kFailingSpec, model), "");
   EXPECT_EQ(CheckError(kFailingSpec, model, 160), "");
+}
+
+// The BOS takes one of the tokens that the model was trained for.
+TEST(CheckAgainstModel, CountsTheBos) {
+  LlamaTestFile llama({.head_dim = 64});
+  const ExperimentSpec spec = *ParseExperiment(kFailingSpec, "lab.toml");
+  const uint64_t fed = *std::max_element(spec.contexts.begin(), spec.contexts.end()) + spec.spans.front().length;
+  llama.SetU32("llama.context_length", static_cast<uint32_t>(fed));
+  const Model model = Load(llama);
+  EXPECT_EQ(CheckError(kFailingSpec, model), "");
+  EXPECT_THAT(CheckError(kFailingSpec, model, 1000, 1), HasSubstr("and the BOS exceed"));
 }
 
 TEST(CheckAgainstModel, AllErrorsTogetherWithTheirPlaces) {
