@@ -27,6 +27,7 @@ int Finish(int code) {
 
 int main(int argc, char** argv) {
   kvant::GuardStandardStreams();
+  kvant::ExplainBusErrors();
   const kvant::Environment environment = kvant::ReadEnvironment();
   CLI::App app("kvant measures what each way of storing a KV cache costs on your model and your text.", "kvant");
   app.set_version_flag("--version", std::string("kvant ") + kvant::kVersion);

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <string>
 
@@ -57,5 +59,29 @@ void GuardStandardStreams() {
 }
 
 bool OutputArrived() { return std::fflush(stdout) == 0 && std::ferror(stdout) == 0; }
+
+void ExplainBusErrors() {
+  std::signal(SIGBUS, [](int) {
+    // Only what a signal handler may call.
+    constexpr std::string_view kText =
+        "kvant: a file that was being read has shrunk or its disk failed; put it back and run again\n";
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText.data(), kText.size());
+    _exit(1);
+  });
+}
+
+CLI::Validator WholeNumber(uint64_t low, uint64_t high) {
+  const std::string range = fmt::format("{} to {}", low, high);
+  return CLI::Validator(
+      [low, high, range](std::string& text) -> std::string {
+        uint64_t value = 0;
+        const char* end = text.data() + text.size();
+        const auto parsed = std::from_chars(text.data(), end, value);
+        const bool plain = parsed.ec == std::errc() && parsed.ptr == end && (text.size() == 1 || text[0] != '0');
+        if (plain && value >= low && value <= high) return "";
+        return fmt::format("\"{}\" is not a whole number from {}", text, range);
+      },
+      range);
+}
 
 }  // namespace kvant

@@ -2,12 +2,13 @@
 
 #include "kvant/experiment/provenance.h"
 #include "kvant/model/catalog.h"
+#include "messages.h"
 
 namespace kvant {
 
 void AddThreads(CLI::App& verb, size_t& threads) {
   verb.add_option("--threads", threads, "worker threads (default: all that this process may use)")
-      ->check(CLI::Range(1, 1024));
+      ->check(WholeNumber(1, 1024));
 }
 
 void AddModelArguments(CLI::App& verb, ModelArguments& arguments, const std::string& fallback) {

@@ -63,7 +63,9 @@ Result<int> BenchPrefillVerb(const BenchArguments& arguments, const Environment&
   }
   KVANT_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadModel(arguments.model, environment));
   for (const Policy& policy : options.arms) KVANT_RETURN_IF_ERROR(Supports(policy, CacheShapes(loaded.model.config())));
-  ThreadPool pool(ThreadsOf(arguments.model.threads));
+  KVANT_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> threads,
+                         ThreadPool::Create(ThreadsOf(arguments.model.threads)));
+  ThreadPool& pool = *threads;
   Transformer transformer(loaded.model, pool);
   KVANT_ASSIGN_OR_RETURN(const PrefillBenchResult result,
                          BenchPrefill(transformer, pool, options, [](const std::string& what) { PrintMessage(what); }));
@@ -97,13 +99,13 @@ void AddBench(CLI::App& app, const Environment& environment, Action& run) {
       ->capture_default_str();
   verb->add_option("--depth", arguments->depths, "tokens in the cache before the chunk")
       ->delimiter(',')
-      ->check(CLI::Range(size_t{0}, size_t{1} << 22))
+      ->check(WholeNumber(0, size_t{1} << 22))
       ->capture_default_str();
   verb->add_option("--chunk", arguments->chunk, "tokens of the timed chunk")
-      ->check(CLI::Range(size_t{1}, size_t{65536}))
+      ->check(WholeNumber(1, 65536))
       ->capture_default_str();
   verb->add_option("--repetitions", arguments->repetitions, "of the whole round")
-      ->check(CLI::Range(1, 1000))
+      ->check(WholeNumber(1, 1000))
       ->capture_default_str();
   verb->add_flag("--json", arguments->json, "one JSON object a line, arm and depth");
   verb->callback([arguments, &environment, &run] {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kvant/codec/codec.h"
+#include "messages.h"
 #include "verbs.h"
 
 namespace kvant {
@@ -48,9 +49,9 @@ void AddCodecs(CLI::App& app, const Environment&, Action& run) {
   auto arguments = std::make_shared<CodecsArguments>();
   CLI::App* verb = app.add_subcommand("codecs", "the formats that exist, with their stored bits per value");
   verb->add_option("--head-dim", arguments->head_dim, "values of one head")
-      ->check(CLI::Range(1, 1024))
+      ->check(WholeNumber(1, 1024))
       ->capture_default_str();
-  verb->add_option("--kv-heads", arguments->kv_heads, "KV heads")->check(CLI::Range(1, 1024))->capture_default_str();
+  verb->add_option("--kv-heads", arguments->kv_heads, "KV heads")->check(WholeNumber(1, 1024))->capture_default_str();
   verb->add_flag("--json", arguments->json, "one JSON object a line");
   verb->callback([arguments, &run] { run = [arguments] { return ListCodecs(*arguments); }; });
 }

@@ -9,6 +9,7 @@
 #include "kvant/eval/prefill_run.h"
 #include "kvant/metrics/summary.h"
 #include "messages.h"
+#include "progress.h"
 #include "session.h"
 #include "verbs.h"
 
@@ -26,6 +27,38 @@ struct EvalArguments {
   size_t chunk = kDefaultChunk;
   size_t realizations = 0;
   bool json = false;
+};
+
+// Progress over the runs of a command: the reference, then every arm with its realizations.
+class EvalProgress {
+ public:
+  EvalProgress(size_t tokens_per_run, size_t runs) : tokens_per_run_(tokens_per_run), runs_(runs) {}
+
+  // For the next run.
+  ChunkCallback Next(const std::string& what) {
+    const size_t before = tokens_per_run_ * started_++;
+    return [this, what, before](size_t done) {
+      ProgressUpdate update;
+      update.what = what;
+      update.done_tokens = before + done;
+      update.total_tokens = tokens_per_run_ * runs_;
+      update.done_cells = started_ - 1;
+      update.total_cells = runs_;
+      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+      update.tokens_per_second = static_cast<double>(update.done_tokens) / seconds;
+      update.seconds_left = static_cast<double>(update.total_tokens - update.done_tokens) / update.tokens_per_second;
+      sink_.Update(update);
+      return !sink_.Cancelled();
+    };
+  }
+  void Finish() const { sink_.Finish(); }
+
+ private:
+  size_t tokens_per_run_;
+  size_t runs_;
+  size_t started_ = 0;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  TerminalProgress sink_;
 };
 
 // NaN has no JSON form: null, as for an undefined number anywhere else.
@@ -88,11 +121,12 @@ void PrintRow(const Policy& policy, const PrefillRun& run, const Divergence& div
 
 // Mean KL of the same arm under other outcomes of rounding: seeds 1 to `arguments.realizations`.
 Result<std::vector<double>> Realizations(const EvalArguments& arguments, Transformer& transformer, ThreadPool& pool,
-                                         const Policy& policy, const SpanTokens& span, const PrefillRun& reference) {
+                                         const Policy& policy, const SpanTokens& span, const PrefillRun& reference,
+                                         EvalProgress& progress) {
   std::vector<double> mean_kls;
   for (size_t seed = 1; seed <= arguments.realizations; ++seed) {
     transformer.SetRoundingNoise(seed);
-    auto run = RunPrefill(transformer, policy, span, arguments.chunk);
+    auto run = RunPrefill(transformer, policy, span, arguments.chunk, progress.Next(policy.text));
     transformer.SetRoundingNoise(std::nullopt);
     if (!run) return tl::unexpected<Error>(run.error());
     KVANT_ASSIGN_OR_RETURN(const Divergence divergence,
@@ -125,24 +159,35 @@ Result<int> Eval(const EvalArguments& arguments, const Environment& environment)
                              span.tokens.size(), config.context_limit));
   }
 
-  ThreadPool pool(ThreadsOf(arguments.model.threads));
+  KVANT_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> threads,
+                         ThreadPool::Create(ThreadsOf(arguments.model.threads)));
+  ThreadPool& pool = *threads;
   Transformer transformer(loaded.model, pool);
-  KVANT_ASSIGN_OR_RETURN(const PrefillRun reference, RunPrefill(transformer, reference_policy, span, arguments.chunk));
+  StopOnSignals();
+  EvalProgress progress(span.tokens.size(), 1 + policies.size() * (1 + arguments.realizations));
+  KVANT_ASSIGN_OR_RETURN(const PrefillRun reference,
+                         RunPrefill(transformer, reference_policy, span, arguments.chunk, progress.Next("reference")));
   const auto scored = std::span(span.tokens).last(span.scored);
   if (!arguments.json) {
-    std::puts(fmt::format("{} on {}: {} tokens scored before token {}, after {} of context; reference {}", config.name,
-                          arguments.text, arguments.score, span_end, arguments.context, arguments.reference)
-                  .c_str());
+    std::puts(
+        fmt::format(
+            "{} on {}: {} tokens scored before token {}, after {} of context; reference {}\n"
+            "KL(reference || arm) in nats; ppl over the targets inside the span; bits per value from stored bytes",
+            config.name, arguments.text, arguments.score, span_end, arguments.context, arguments.reference)
+            .c_str());
     std::puts(fmt::format("{:<44} {:>7} {:>7} {:>10} {:>9} {:>7} {:>9} {:>8}", "arm", "K bits", "V bits", "mean KL",
                           "p99 KL", "top-1 %", "ppl", "seconds")
                   .c_str());
   }
   for (const Policy& policy : policies) {
-    KVANT_ASSIGN_OR_RETURN(const PrefillRun run, RunPrefill(transformer, policy, span, arguments.chunk));
+    KVANT_ASSIGN_OR_RETURN(const PrefillRun run,
+                           RunPrefill(transformer, policy, span, arguments.chunk, progress.Next(policy.text)));
+    progress.Finish();
     KVANT_ASSIGN_OR_RETURN(const Divergence divergence,
                            Compare(transformer, pool, reference.hidden.data(), run.hidden.data(), scored));
     KVANT_ASSIGN_OR_RETURN(const std::vector<double> realizations,
-                           Realizations(arguments, transformer, pool, policy, span, reference));
+                           Realizations(arguments, transformer, pool, policy, span, reference, progress));
+    progress.Finish();
     if (arguments.json) {
       PrintJson(arguments, policy, run, divergence, span_end, realizations);
     } else {
@@ -165,7 +210,7 @@ void AddEval(CLI::App& app, const Environment& environment, Action& run) {
       ->expected(1);
   verb->add_option("--reference", arguments->reference, "the policy that arms are compared with")
       ->capture_default_str();
-  const CLI::Range tokens(size_t{1}, size_t{1} << 31);
+  const CLI::Validator tokens = WholeNumber(1, size_t{1} << 31);
   verb->add_option("--span-end", arguments->span_end,
                    "token of the text before which the span ends (default: context + score)")
       ->check(tokens);
@@ -173,14 +218,14 @@ void AddEval(CLI::App& app, const Environment& environment, Action& run) {
       ->check(tokens)
       ->capture_default_str();
   verb->add_option("--context", arguments->context, "tokens fed before the scored ones")
-      ->check(CLI::Range(size_t{0}, size_t{1} << 31))
+      ->check(WholeNumber(0, size_t{1} << 31))
       ->capture_default_str();
   verb->add_option("--chunk", arguments->chunk, "tokens of one prefill chunk")
-      ->check(CLI::Range(size_t{1}, size_t{65536}))
+      ->check(WholeNumber(1, 65536))
       ->capture_default_str();
   verb->add_option("--realizations", arguments->realizations,
                    "run each arm this often again under other outcomes of rounding, to see how far they scatter")
-      ->check(CLI::Range(size_t{0}, size_t{1000}))
+      ->check(WholeNumber(0, 1000))
       ->capture_default_str();
   verb->add_flag("--json", arguments->json, "one JSON object a line and arm");
   verb->callback(

@@ -1,9 +1,4 @@
 // kvant run: an experiment from its file to its verdict.
-#include <sys/ioctl.h>
-#include <unistd.h>
-
-#include <cmath>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 
@@ -13,6 +8,7 @@
 #include "kvant/report/csv.h"
 #include "kvant/report/table.h"
 #include "messages.h"
+#include "progress.h"
 #include "session.h"
 #include "verbs.h"
 
@@ -28,41 +24,6 @@ struct RunArguments {
   bool smoke = false;
   bool strict = false;
   bool markdown = false;
-};
-
-volatile std::sig_atomic_t interrupted = 0;
-
-// A line that is rewritten on a terminal, cut to its width; elsewhere a line every few seconds.
-class TerminalProgress : public ProgressSink {
- public:
-  void Update(const ProgressUpdate& update) override {
-    const auto now = std::chrono::steady_clock::now();
-    if (now - last_ < (terminal_ ? std::chrono::milliseconds(200) : std::chrono::seconds(4))) return;
-    last_ = now;
-    const long left = std::lround(update.seconds_left);
-    std::string line = fmt::format("cell {}/{}  {:.0f} tokens/s  {}:{:02} left  {}",
-                                   std::min(update.done_cells + 1, update.total_cells), update.total_cells,
-                                   update.tokens_per_second, left / 60, left % 60, update.what);
-    // A line that wraps would not be rewritten but pile up.
-    if (terminal_ && line.size() >= TerminalColumns()) line.resize(TerminalColumns() - 1);
-    std::fputs(terminal_ ? fmt::format("\r\033[K{}", line).c_str() : fmt::format("{}\n", line).c_str(), stderr);
-  }
-  bool Cancelled() const override { return interrupted != 0; }
-  void Finish() const {
-    if (terminal_) std::fputs("\r\033[K", stderr);
-  }
-
- private:
-  // Of this moment: windows change their size.
-  static size_t TerminalColumns() {
-    constexpr size_t kUsualColumns = 80;
-    winsize size{};
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kUsualColumns;
-    return size.ws_col;
-  }
-
-  bool terminal_ = isatty(STDERR_FILENO) != 0;
-  std::chrono::steady_clock::time_point last_{};
 };
 
 Result<std::string> ReadSpecFile(const std::string& path) {
@@ -107,11 +68,11 @@ Result<int> RunVerb(const RunArguments& arguments, const Environment& environmen
                         spec.spans.size(), spec.contexts.size())
                 .c_str());
   std::fflush(stdout);
-  ThreadPool pool(ThreadsOf(arguments.threads));
+  KVANT_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> threads, ThreadPool::Create(ThreadsOf(arguments.threads)));
+  ThreadPool& pool = *threads;
   Transformer transformer(loaded.model, pool);
   TerminalProgress progress;
-  std::signal(SIGINT, [](int) { interrupted = 1; });
-  std::signal(SIGTERM, [](int) { interrupted = 1; });
+  StopOnSignals();
   const auto summary = RunExperiment(spec, spec_text, inputs, transformer, pool, store, progress);
   progress.Finish();
   if (!summary) return tl::unexpected<Error>(summary.error());
@@ -127,11 +88,13 @@ Result<int> RunVerb(const RunArguments& arguments, const Environment& environmen
   }
 
   std::fputs(KeptText(*summary).c_str(), stdout);
+  if (!arguments.markdown) std::puts(TableCaption(spec).c_str());
   std::puts((arguments.markdown ? ResultsMarkdown(spec, summary->cells) : ResultsTable(spec, summary->cells)).c_str());
   for (const CellRecord& cell : summary->cells) {
     if (cell.status == CellStatus::kFailed)
       std::puts(fmt::format("failed: {}: {}", Describe(cell.key), cell.reason).c_str());
   }
+  std::fputs(WarningsText(summary->cells).c_str(), stdout);
   const std::vector<BarVerdict> verdicts = JudgeBars(spec, summary->cells);
   std::puts((arguments.markdown ? VerdictMarkdown(verdicts) : VerdictText(verdicts)).c_str());
   std::puts(places.c_str());

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -41,6 +42,28 @@ struct ThreadPool::Impl {
   const std::function<void(size_t, size_t)>* body = nullptr;
 
   // noexcept: an exception must not leave For while others still use the caller's body.
+  ~Impl() {
+    {
+      const std::lock_guard lock(mutex);
+      stop = true;
+    }
+    wake.notify_all();
+    for (std::thread& worker : workers) worker.join();
+  }
+
+  // False when the system gives no more threads; those that started end with this object.
+  bool Start(size_t threads) {
+    try {
+      workers.reserve(threads - 1);
+      for (size_t worker = 1; worker < threads; ++worker) {
+        workers.emplace_back([this, worker] { Run(worker); });
+      }
+    } catch (const std::system_error&) {
+      return false;
+    }
+    return true;
+  }
+
   void Drain(size_t worker) noexcept {
     for (size_t task = next.fetch_add(1); task < tasks; task = next.fetch_add(1)) (*body)(task, worker);
   }
@@ -61,21 +84,23 @@ struct ThreadPool::Impl {
   }
 };
 
-ThreadPool::ThreadPool(size_t threads) : impl_(std::make_unique<Impl>()) {
+Result<std::unique_ptr<ThreadPool>> ThreadPool::Create(size_t threads) {
   KVANT_CHECK(threads >= 1);
-  for (size_t worker = 1; worker < threads; ++worker) {
-    impl_->workers.emplace_back([this, worker] { impl_->Run(worker); });
+  auto impl = std::make_unique<Impl>();
+  if (!impl->Start(threads)) {
+    return Fail("the system does not start {} threads; use fewer (--threads)", threads);
   }
+  return std::unique_ptr<ThreadPool>(new ThreadPool(std::move(impl)));
 }
 
-ThreadPool::~ThreadPool() {
-  {
-    std::lock_guard lock(impl_->mutex);
-    impl_->stop = true;
-  }
-  impl_->wake.notify_all();
-  for (std::thread& worker : impl_->workers) worker.join();
+ThreadPool::ThreadPool(size_t threads) : impl_(std::make_unique<Impl>()) {
+  KVANT_CHECK(threads >= 1);
+  KVANT_CHECK(impl_->Start(threads));
 }
+
+ThreadPool::ThreadPool(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+ThreadPool::~ThreadPool() = default;
 
 size_t ThreadPool::threads() const { return impl_->workers.size() + 1; }
 

@@ -6,11 +6,15 @@
 #include <functional>
 #include <memory>
 
+#include "kvant/base/result.h"
+
 namespace kvant {
 
 class ThreadPool {
  public:
-  // threads >= 1, the calling thread included.
+  // threads >= 1, the calling thread included. Fails when the system does not give that many.
+  static Result<std::unique_ptr<ThreadPool>> Create(size_t threads);
+  // The same where they are known to start; a KVANT_CHECK otherwise.
   explicit ThreadPool(size_t threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -29,6 +33,7 @@ class ThreadPool {
 
  private:
   struct Impl;
+  explicit ThreadPool(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -239,4 +239,43 @@ std::string VerdictMarkdown(std::span<const BarVerdict> verdicts) {
   return text + "\n" + CountOf(verdicts) + "\n";
 }
 
+std::string TableCaption(const ExperimentSpec& spec) {
+  uint64_t scored = 0;
+  for (const SpanSpec& span : spec.spans) scored += span.length;
+  const uint64_t longest = *std::max_element(spec.contexts.begin(), spec.contexts.end());
+  return fmt::format(
+      "KL(reference || arm) in nats, mean [95 % block bootstrap interval] over {} tokens in {} span{}; p99 KL, top-1 "
+      "and\n"
+      "ppl / reference ppl after {} tokens of context; bpv: stored bits per value; s: seconds of all cells.\n",
+      scored, spec.spans.size(), spec.spans.size() == 1 ? "" : "s", longest);
+}
+
+std::string WarningsText(std::span<const CellRecord> cells) {
+  std::vector<std::pair<std::string, uint64_t>> saturated;  // in the order of the cells
+  bool fused = false;
+  bool scalar = false;
+  for (const CellRecord& cell : cells) {
+    (cell.cpu_target == "SCALAR" ? scalar : fused) = true;
+    if (cell.saturated == 0) continue;
+    const auto same = [&](const auto& entry) { return entry.first == cell.key.arm; };
+    const auto known = std::find_if(saturated.begin(), saturated.end(), same);
+    if (known == saturated.end()) {
+      saturated.emplace_back(cell.key.arm, cell.saturated);
+    } else {
+      known->second += cell.saturated;
+    }
+  }
+  std::string text;
+  for (const auto& [arm, values] : saturated) {
+    text += fmt::format(
+        "warning: arm {}: {} values were beyond what its format holds and were clamped; its KL includes that\n", arm,
+        values);
+  }
+  if (fused && scalar) {
+    text +=
+        "warning: some cells ran on the SCALAR target and some on AVX2 or AVX-512, whose floats differ by rounding\n";
+  }
+  return text.empty() ? text : text + "\n";
+}
+
 }  // namespace kvant

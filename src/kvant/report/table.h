@@ -19,6 +19,13 @@ namespace kvant {
 // second block with the arms repeated.
 std::string ResultsTable(const ExperimentSpec& spec, std::span<const CellRecord> cells);
 
+// What the columns mean: units, sample, interval; one or two lines to stand above the table.
+std::string TableCaption(const ExperimentSpec& spec);
+
+// A line per arm that lost values to saturation, and one when cells of one table were measured on SIMD targets whose
+// floats differ. Empty without such cells.
+std::string WarningsText(std::span<const CellRecord> cells);
+
 // The same as one Markdown table of any width.
 std::string ResultsMarkdown(const ExperimentSpec& spec, std::span<const CellRecord> cells);
 

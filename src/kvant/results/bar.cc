@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <limits>
 #include <cmath>
 
 namespace kvant {
@@ -310,13 +311,55 @@ std::string ToText(const Claim& claim) {
 }
 
 bool IsArmName(std::string_view name) {
-  if (name.empty() || name.size() > kMaxNameLength || !IsLetter(name[0]) || name == kReferenceArm) return false;
+  if (name.empty() || name.size() > kMaxNameLength || !IsLetter(name[0]) || name == kReferenceArm ||
+      name == "identity" || name == "floor") {
+    return false;
+  }
   if (!std::all_of(name.begin(), name.end(), IsNameChar)) return false;
   return std::find(kWords.begin(), kWords.end(), name) == kWords.end();
 }
 
+namespace {
+
+// The values that a metric can have, whatever happens.
+std::pair<double, double> RangeOf(Metric metric) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  switch (metric) {
+    case Metric::kTop1:
+      return {0, 1};
+    case Metric::kPpl:
+      return {1, kInfinity};
+    case Metric::kKl:
+    case Metric::kP99:
+    case Metric::kNll:
+      return {0, kInfinity};
+  }
+  return {0, kInfinity};
+}
+
+// A comparison with a number that every value of the metric meets, or none, could not have failed or held.
+Status CheckBound(const Clause& clause) {
+  if (clause.left.is_number == clause.right.is_number) return {};
+  const ClaimSide& side = clause.left.is_number ? clause.right : clause.left;
+  const double bound = (clause.left.is_number ? clause.left : clause.right).factor;
+  const auto [low, high] = RangeOf(side.metric);
+  const auto holds = [&](double value) {
+    return clause.left.is_number ? Holds(clause.comparison, bound, side.factor * value)
+                                 : Holds(clause.comparison, side.factor * value, bound);
+  };
+  // Both ends: the comparison is monotone in the value.
+  if (holds(low) == holds(high)) {
+    return Fail("'{}' {}, whatever is measured: {} is from {} to {}", ToText(clause),
+                holds(low) ? "always holds" : "never holds", ToText(side.metric), low, high);
+  }
+  return {};
+}
+
+}  // namespace
+
 Status CheckClaim(const Claim& claim, const ClaimScope& scope) {
   for (const Clause& clause : claim.clauses) {
+    KVANT_RETURN_IF_ERROR(CheckBound(clause));
     for (const ClaimSide* side : {&clause.left, &clause.right}) {
       if (side->is_number) continue;
       const bool known = std::find(scope.arms.begin(), scope.arms.end(), side->arm) != scope.arms.end();

@@ -12,6 +12,7 @@ namespace kvant {
 namespace {
 
 constexpr size_t kMaxFileBytes = size_t{1} << 20;
+constexpr ptrdiff_t kMaxDots = 20000;
 constexpr SmokeSpec kDefaultSmoke = {{.end = 128, .length = 64}, 64};
 
 bool IsFileStem(std::string_view name) {
@@ -207,6 +208,11 @@ void AppendField(std::string_view name, std::string_view value, std::string* can
 Result<ExperimentSpec> ParseExperiment(std::string_view toml_text, std::string_view file_name) {
   if (toml_text.size() > kMaxFileBytes) {
     return Fail("{}: {} bytes; an experiment is a TOML file of at most {}", file_name, toml_text.size(), kMaxFileBytes);
+  }
+  // toml++ limits the depth of arrays and inline tables, but not that of dotted keys, which its destructor then walks
+  // on the stack: 50,000 levels overflow it.
+  if (std::count(toml_text.begin(), toml_text.end(), '.') > kMaxDots) {
+    return Fail("{}: more than {} dots: it is nested too deep for an experiment", file_name, kMaxDots);
   }
   // The packaged toml++ throws; nothing of that leaves this function.
   try {

@@ -14,7 +14,10 @@ static_assert(std::endian::native == std::endian::little, "blobs are little-endi
 
 constexpr int kApplicationId = 0x6b766e74;  // "kvnt": tells a kvant file from any other SQLite file
 constexpr int kSchemaVersion = 1;
-constexpr int kBusyTimeoutMs = 30000;
+constexpr int kBusyTimeoutMs = 15000;
+constexpr int kSqliteBusy = 5;
+constexpr int kSqliteLocked = 6;
+constexpr int kSqliteFull = 13;
 constexpr int kSqliteNotADatabase = 26;
 constexpr int kSqliteCorrupt = 11;
 constexpr std::uintmax_t kSqliteHeaderBytes = 100;
@@ -26,8 +29,14 @@ std::string ErrorText(const std::string& path, const SQLite::Exception& error) {
     case kSqliteCorrupt:
       return fmt::format("{}: the results database is damaged ({}); restore a copy or move it away", path,
                          error.what());
+    case kSqliteBusy:
+    case kSqliteLocked:
+      return fmt::format("{}: another program holds the results database; end it and run again", path);
+    case kSqliteFull:
+      return fmt::format("{}: the disk is full; free space and run again: what was stored stays", path);
     default:
-      return fmt::format("{}: results database: {}", path, error.what());
+      return fmt::format("{}: results database: {}; see that the folder is there, writable and not changed by others",
+                         path, error.what());
   }
 }
 

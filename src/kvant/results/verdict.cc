@@ -128,6 +128,11 @@ class ClauseJudge {
     if (IsDivergence(a.metric) && IsDivergence(b.metric) && left.raw == 0 && right.raw == 0) {
       return fmt::format("{} are both exactly 0: neither arm changed anything", names);
     }
+    for (const auto& [side, value] : {std::pair(&a, &left), std::pair(&b, &right)}) {
+      if (IsDivergence(side->metric) && value->raw == 0) {
+        return fmt::format("{} is exactly 0: the arm changed nothing, so any other arm is worse", ToText(*side));
+      }
+    }
     if (a.arm == b.arm && left.context == right.context) return "";  // two metrics of one cell
     for (size_t index = 0; index < left.cells.size(); ++index) {
       const CellRecord& x = *left.cells[index];

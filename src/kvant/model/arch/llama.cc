@@ -94,6 +94,12 @@ Result<AttentionConfig> ReadAttention(const GgufFile& file, size_t hidden) {
 
 // What would change the result and is not computed here.
 Status RefuseExtensions(const GgufFile& file) {
+  for (const char* key : {"llama.attention.scale", "llama.logit_scale", "llama.attn_logit_softcapping",
+                          "llama.final_logit_softcapping", "llama.residual_scale", "llama.embedding_scale"}) {
+    if (file.Find(key) != nullptr) return Fail("{}: {} is not supported for architecture llama", file.path(), key);
+  }
+  KVANT_ASSIGN_OR_RETURN(const bool causal, file.GetBoolOr("llama.attention.causal", true));
+  if (!causal) return Fail("{}: attention that is not causal is not supported", file.path());
   KVANT_ASSIGN_OR_RETURN(const uint32_t experts, file.GetU32Or("llama.expert_count", 0));
   if (experts != 0) {
     return Fail("{}: a mixture of {} experts is not supported for architecture llama", file.path(), experts);
