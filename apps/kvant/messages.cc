@@ -62,6 +62,9 @@ bool OutputArrived() { return std::fflush(stdout) == 0 && std::ferror(stdout) ==
 
 void ExplainBusErrors() {
   std::signal(SIGBUS, [](int) {
+    static volatile std::sig_atomic_t said = 0;
+    if (said != 0) _exit(1);  // two workers may read the same file
+    said = 1;
     // Only what a signal handler may call.
     constexpr std::string_view kText =
         "kvant: a file that was being read has shrunk or its disk failed; put it back and run again\n";

@@ -45,6 +45,7 @@ class EvalProgress {
       update.done_cells = started_ - 1;
       update.total_cells = runs_;
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+      if (seconds < kSilentSeconds) return !sink_.Cancelled();
       update.tokens_per_second = static_cast<double>(update.done_tokens) / seconds;
       update.seconds_left = static_cast<double>(update.total_tokens - update.done_tokens) / update.tokens_per_second;
       sink_.Update(update);
@@ -54,6 +55,8 @@ class EvalProgress {
   void Finish() const { sink_.Finish(); }
 
  private:
+  static constexpr double kSilentSeconds = 2;  // shorter commands need no progress
+
   size_t tokens_per_run_;
   size_t runs_;
   size_t started_ = 0;

@@ -71,7 +71,8 @@ class Json(Case):
         row, = self.eval(*SMALL, *arms("k=q4_0 v=f32"))
         self.assertIn(f"{row['mean_kl']:.6f}", out)
         self.assertIn(f"{row['bpv_k']:.4f}", out)
-        self.assertEqual(len(out.splitlines()), 3)  # what was measured, column names, the arm
+        self.assertEqual(len(out.splitlines()), 4)  # what was measured, units, column names, the arm
+        self.assertIn("nats", out)
 
 
 class Numbers(Case):

@@ -1,6 +1,9 @@
+#include <sys/resource.h>
+
 #include <atomic>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <stdexcept>
@@ -161,6 +164,22 @@ TEST(CpuTarget, ForcingProvesWhatRuns) {
   EXPECT_EQ(ActiveTarget(), targets.back());
   ASSERT_TRUE(ForceTarget("").has_value());
   EXPECT_EQ(ActiveTarget(), targets.front());
+}
+
+// A process that may map little memory gets few stacks: a sentence, not an exception.
+TEST(ThreadPool, SaysWhenThreadsDoNotStart) {
+  ASSERT_TRUE(ThreadPool::Create(2).has_value());
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they map more than any limit
+  EXPECT_EXIT(
+      {
+        rlimit limit;
+        limit.rlim_cur = limit.rlim_max = 1u << 30;
+        setrlimit(RLIMIT_AS, &limit);
+        const auto pool = ThreadPool::Create(1000);
+        std::exit(!pool && pool.error().message.find("1000 threads") != std::string::npos ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+#endif
 }
 
 }  // namespace

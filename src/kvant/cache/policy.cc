@@ -51,8 +51,10 @@ class Parser {
       KVANT_RETURN_IF_ERROR(Read(item));
       at = end;
     }
-    if (!seen_k_) return Error(text_.size(), "k is missing: write k=f32 to keep keys exact");
-    if (!seen_v_) return Error(text_.size(), "v is missing: write v=f32 to keep values exact");
+    if (!seen_k_)
+      return Error(text_.size(), "k is missing: write k=f32 to keep keys exact (in a shell, quote the whole policy)");
+    if (!seen_v_)
+      return Error(text_.size(), "v is missing: write v=f32 to keep values exact (in a shell, quote the whole policy)");
     return policy_;
   }
 

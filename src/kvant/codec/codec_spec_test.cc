@@ -128,7 +128,7 @@ TEST(CodecSupports, RefusesSpecsThatNoTextGives) {
   for (const CodecSpec& spec : bad) EXPECT_FALSE(Supports(spec, 1, 64).has_value());
 }
 
-// Bits per value as published (formats.md 4.1 for ggml; bits + 32 / group and bits + 16 / group by definition).
+// Bits per value as published (ggml's block sizes; bits + 32 / group and bits + 16 / group by definition).
 TEST(CodecSizes, AreThePublishedBits) {
   const struct {
     const char* text;

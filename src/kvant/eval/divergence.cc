@@ -51,6 +51,16 @@ Result<Divergence> Compare(Transformer& transformer, ThreadPool& pool, const flo
       return Fail("token id {} is outside the model's vocabulary of {}", token, config.vocabulary);
     }
   }
+  for (size_t token = 0; token < scored; ++token) {
+    const float* row = reference + token * config.hidden;
+    // A residual stream whose squares overflow f32 is normalised to zeros: every arm would then agree perfectly.
+    if (std::all_of(row, row + config.hidden, [](float value) { return value == 0.0f; })) {
+      return Fail(
+          "scored token {}: all final activations of the reference are 0: the model overflows 32-bit floats or "
+          "is damaged",
+          token);
+    }
+  }
   Divergence out;
   for (size_t begin = 0; begin < scored; begin += kBlockPositions) {
     const size_t positions = std::min(kBlockPositions, scored - begin);

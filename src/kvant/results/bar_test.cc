@@ -187,5 +187,27 @@ TEST(ArmName, IsAnIdentifierAndNoWordOfTheGrammar) {
   EXPECT_FALSE(IsArmName(std::string(33, 'a')));
 }
 
+// A bound that every value meets, or none, is no bar.
+TEST(CheckClaim, RefusesBoundsThatCannotFailOrHold) {
+  const ClaimScope scope{{"a", "b"}, {32}, 3};
+  for (const char* text : {"mean kl(a, 32) >= 0", "kl(a) >= 0 in >= 1 of 3 spans at 32", "mean p99(a, 32) < 0",
+                           "mean top1(a, 32) <= 1", "top1(a) >= 0 in >= 3 of 3 spans at 32", "0.5 < mean ppl(a, 32)",
+                           "2 * mean top1(a, 32) > 2", "mean nll(a, 32) >= 0"}) {
+    const auto claim = ParseClaim(text);
+    ASSERT_TRUE(claim.has_value()) << text << ": " << claim.error().message;
+    const auto status = CheckClaim(*claim, scope);
+    ASSERT_FALSE(status.has_value()) << text;
+    EXPECT_NE(status.error().message.find("whatever is measured"), std::string::npos) << status.error().message;
+  }
+  for (const char* text :
+       {"mean kl(a, 32) > 0", "mean top1(a, 32) >= 1", "mean ppl(a, 32) <= 1.5", "0.1 >= mean kl(a, 32)"}) {
+    EXPECT_TRUE(CheckClaim(*ParseClaim(text), scope).has_value()) << text;
+  }
+}
+
+TEST(IsArmName, KeepsTheNamesOfItsOwnRows) {
+  for (const char* name : {"ref", "identity", "floor"}) EXPECT_FALSE(IsArmName(name)) << name;
+}
+
 }  // namespace
 }  // namespace kvant

@@ -263,5 +263,15 @@ TEST(Spec, SmokeIsOneTinyCellPerArmWithAnotherHash) {
   EXPECT_EQ(SmokeVariant(plain).spans, (std::vector<SpanSpec>{{128, 64}}));
 }
 
+TEST(ParseExperiment, DeepDottedKeysAreAnErrorAndNoCrash) {
+  std::string text = "a";
+  for (int level = 0; level < 100000; ++level) text += ".a";
+  for (const std::string& toml : {text + " = 1\n", "[" + text + "]\n"}) {
+    const auto spec = ParseExperiment(toml, "deep.toml");
+    ASSERT_FALSE(spec.has_value());
+    EXPECT_NE(spec.error().message.find("nested too deep"), std::string::npos) << spec.error().message;
+  }
+}
+
 }  // namespace
 }  // namespace kvant

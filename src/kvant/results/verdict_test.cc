@@ -209,7 +209,8 @@ TEST(Verdict, ArmsThatChangeNothingAreMistrusted) {
   EXPECT_EQ(bench.Of("mean kl(id, 4096) < 0.01"), "MISTRUSTED");
   EXPECT_EQ(bench.Of("mean ppl(id, 4096) <= 1.01 * mean ppl(ref, 4096)"), "MISTRUSTED");
   EXPECT_EQ(bench.Of("kl(id, 4096) >= kl(id, 1024) in >= 5 of 6 spans"), "MISTRUSTED");
-  EXPECT_EQ(bench.Of("kl(k4) > kl(id) in >= 5 of 6 spans at 4096"), "PASS");  // k4 could have been 0 as well
+  EXPECT_EQ(bench.Of("kl(k4) > kl(id) in >= 5 of 6 spans at 4096"), "MISTRUSTED");
+  EXPECT_EQ(bench.Of("mean kl(k4, 4096) >= 100 * mean kl(id, 4096)"), "MISTRUSTED");
 }
 
 TEST(Verdict, NothingBelowThreeTimesTheFloorIsADifference) {
